@@ -1,0 +1,1 @@
+//! The `file` adapter in the shared suite, and what is its own.

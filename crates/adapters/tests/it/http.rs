@@ -1,0 +1,1 @@
+//! The `http` adapter in the shared suite, and what is its own.

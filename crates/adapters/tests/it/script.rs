@@ -1,0 +1,1 @@
+//! The `script` adapter in the shared suite, and what is its own.

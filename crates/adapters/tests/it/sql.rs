@@ -1,0 +1,1 @@
+//! The `sql` adapter in the shared suite, and what is its own.

@@ -1,0 +1,1 @@
+//! Shaping results: from whatever the upstream answered to what a model can read.

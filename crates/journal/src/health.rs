@@ -1,0 +1,1 @@
+//! The health ledger, computed from journal rows.

@@ -1,0 +1,7 @@
+//! Readers of events. No I/O: rows in, values out.
+//!
+//! - [`timeline`]: what happened in a session or trace, call by call, with the times to draw bars from.
+//! - [`health`]: the health ledger computed from the journal, for when no gateway is running.
+
+pub mod health;
+pub mod timeline;

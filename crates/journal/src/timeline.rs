@@ -1,0 +1,1 @@
+//! A session or trace, call by call.
