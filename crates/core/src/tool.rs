@@ -30,8 +30,10 @@ pub struct ToolSpec {
     pub scope: Option<String>,
     /// What it does to the world.
     pub effect: Effect,
-    /// How long one call may take, all attempts together.
+    /// How long this tool may take for one call, all its attempts and pauses together. A stand-in has its own.
     pub timeout: Duration,
+    /// How long one attempt may take; at most `timeout`, and all of it where absent.
+    pub attempt_timeout: Option<Duration>,
     /// Convert lossless near misses of the arguments (`"2000"` for an integer), and say so in the journal.
     pub coerce: bool,
     /// The tool that stands in when this one cannot be reached.
@@ -102,6 +104,7 @@ impl ToolSpec {
             scope: None,
             effect,
             timeout: TIMEOUT,
+            attempt_timeout: None,
             coerce: false,
             fallback: None,
             max_result_length: MAX_RESULT_LENGTH,

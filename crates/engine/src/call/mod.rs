@@ -1,0 +1,9 @@
+//! Making the call: one attempt, what its failure means, and whether another follows.
+
+mod attempt;
+mod retry;
+mod verdict;
+
+pub(crate) use attempt::{Outcome, attempt};
+pub(crate) use retry::{Budget, Next, next};
+pub(crate) use verdict::{Record, Repeat, Verdict, verdict};

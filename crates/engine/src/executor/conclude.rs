@@ -1,0 +1,124 @@
+//! Steps 11 (second half) and 12: the result made readable, the outcome made durable, the envelope out.
+
+use reach_core::tool::Shape;
+use reach_core::{Envelope, EventKind, Object, Phase, Truncated, tokens};
+use serde_json::json;
+
+use super::{Failed, Served, Walk};
+use crate::call::Record;
+use crate::gate::Held;
+use crate::registry::Tool;
+use crate::shape;
+
+impl Walk<'_> {
+    /// Ends the call: whatever happened before, an envelope comes out of here.
+    pub(super) async fn conclude(mut self, head: Option<&Tool>, served: Served, held: Option<Held>) -> Envelope {
+        let (envelope, record, size) = match served {
+            Ok(data) => {
+                self.meta.phase = Phase::Answered;
+                let data = self.make_readable(head, data).await;
+                let text = serde_json::to_string(&data).unwrap_or_default();
+                self.meta.tokens.tool_result = tokens::estimate(&text);
+                let size = text.chars().count() as u64;
+                (self.seal(Ok(data)), Record::Done, size)
+            }
+            Err(failed) => {
+                self.meta.phase = failed.phase;
+                let record = failed.record;
+                let text = failed.error.message.as_str();
+                self.meta.tokens.tool_result = tokens::estimate(text);
+                (self.seal(Err(failed)), record, 0)
+            }
+        };
+        if let Some(held) = held {
+            self.settle(held, record, &envelope).await;
+        }
+        self.answer_sized(envelope, size)
+    }
+
+    /// Answers with an envelope that was made before: replayed, or settled by verification.
+    pub(super) fn answer(mut self, mut envelope: Envelope) -> Envelope {
+        self.journal.add(EventKind::Replayed);
+        envelope.meta.duration_ms = self.journal.elapsed_ms();
+        self.answer_sized(envelope, 0)
+    }
+
+    fn answer_sized(mut self, envelope: Envelope, size: u64) -> Envelope {
+        let upstream_ms = self.upstream_time.as_millis() as u64;
+        self.journal.finish(&envelope, upstream_ms, size);
+        envelope
+    }
+
+    fn seal(&mut self, served: Served) -> Envelope {
+        if let Some(usage) = self.plan.usage {
+            self.meta.tokens.input = usage.input;
+            self.meta.tokens.output = usage.output;
+            self.meta.tokens.counted = tokens::Counted::Usage;
+        }
+        self.meta.duration_ms = self.journal.elapsed_ms();
+        let tool = self.plan.tool_id.clone();
+        match served {
+            Ok(data) => Envelope::ok(tool, data, self.meta.clone()),
+            Err(Failed { error, .. }) => Envelope::error(tool, error, self.meta.clone()),
+        }
+    }
+
+    /// Shortens what is too long to be read, and keeps the whole where `read_result` finds it.
+    async fn make_readable(&mut self, head: Option<&Tool>, data: Object) -> Object {
+        let (limit, how) = head.map_or((reach_core::tool::MAX_RESULT_LENGTH, Shape::Clip), |tool| {
+            (tool.spec.max_result_length, tool.spec.shape)
+        });
+        let query = self.query();
+        let whole = data.clone();
+        let shaped = shape::shorten(data, limit, how, &query);
+        let Some(cut) = shaped.truncated else { return shaped.data };
+        let (media_type, bytes) = blob_of(&whole);
+        let blob = self.spill(media_type, bytes).await;
+        self.journal.add(EventKind::Shortened { shown: cut.shown, total: cut.total, blob: blob.clone() });
+        self.meta.truncated = Some(Truncated { shown: cut.shown, total: cut.total, blob, how: cut.how.to_owned() });
+        shaped.data
+    }
+
+    /// Bytes that are no text: stored once, shown as type, size and reference.
+    pub(super) async fn store_binary(&mut self, media_type: String, bytes: Vec<u8>) -> Object {
+        let size = bytes.len() as u64;
+        let blob = self.spill(&media_type, bytes).await;
+        self.meta.truncated = Some(Truncated { shown: 0, total: size, blob: blob.clone(), how: "binary".to_owned() });
+        let mut data = Object::new();
+        data.insert("binary".to_owned(), json!({ "media_type": media_type, "bytes": size, "blob": blob }));
+        data
+    }
+
+    async fn spill(&mut self, media_type: &str, bytes: Vec<u8>) -> Option<String> {
+        match self.road.stores.blobs.put(self.plan.caller.id.as_str(), media_type, bytes).await {
+            Ok(id) => Some(id),
+            Err(error) => {
+                self.degraded("blobs", &format!("{error}; the whole result was not kept"));
+                None
+            }
+        }
+    }
+
+    /// What the passages of a long result are ranked against: the arguments and, where known, the question.
+    fn query(&self) -> String {
+        let mut query = self.plan.question.clone().unwrap_or_default();
+        for value in self.plan.arguments.values() {
+            query.push(' ');
+            match value {
+                serde_json::Value::String(text) => query.push_str(text),
+                other => query.push_str(&other.to_string()),
+            }
+        }
+        query
+    }
+}
+
+/// The whole of a result as it is kept: plain text as text, everything else as JSON with one item a line.
+fn blob_of(data: &Object) -> (&'static str, Vec<u8>) {
+    match data.get("value") {
+        Some(serde_json::Value::String(text)) if data.len() == 1 => {
+            ("text/plain; charset=utf-8", text.clone().into_bytes())
+        }
+        _ => ("application/json", serde_json::to_vec_pretty(data).unwrap_or_default()),
+    }
+}

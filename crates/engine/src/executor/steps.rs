@@ -1,0 +1,207 @@
+//! Steps 1 to 6: find, authorise, check, rate, once. Each refuses before a single byte leaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reach_core::plan::Rate;
+use reach_core::{Caller, Effect, Envelope, ErrorBody, ErrorCode, EventKind, Object, Phase, Plan, redact};
+use tokio_util::sync::CancellationToken;
+
+use super::{Failed, Once, Stop, Walk};
+use crate::call::Record;
+use crate::gate::{Entry, Held, forbidden, invalid_arguments, not_found};
+use crate::registry::Tool;
+
+/// What a caller is told to wait while the same request is running.
+const IN_PROGRESS_WAIT_MS: u64 = 1_000;
+
+impl Walk<'_> {
+    /// Step 1.
+    pub(super) fn find(&mut self) -> Result<Arc<Tool>, Stop> {
+        let plan = self.plan;
+        let found = self.road.registry.find(&plan.tool_id).cloned();
+        let schema = found.as_ref().map_or(&serde_json::Value::Null, |tool| &tool.spec.input_schema);
+        let input = redact::arguments(&plan.arguments, schema);
+        self.journal.add(EventKind::Received { input, effect: found.as_ref().map(|tool| tool.spec.effect) });
+        found.ok_or_else(|| Stop::plain(not_found(&self.road.registry, &plan.tool_id, &plan.caller)))
+    }
+
+    /// Step 2.
+    pub(super) fn authorise(&self, tool: &Tool) -> Result<(), Stop> {
+        let plan = self.plan;
+        if plan.caller.scopes.allow(tool.spec.scope.as_deref()) {
+            return Ok(());
+        }
+        Err(Stop {
+            error: forbidden(&self.road.registry, &plan.tool_id, &plan.caller),
+            reason: ErrorCode::Forbidden,
+            detail: format!("caller lacks the scope `{}`", tool.spec.scope.as_deref().unwrap_or_default()),
+        })
+    }
+
+    /// Step 3.
+    pub(super) fn check(&mut self, tool: &Tool) -> Result<Object, Stop> {
+        match tool.check.check(self.plan.arguments.clone()) {
+            Ok(checked) => {
+                if !checked.coerced.is_empty() {
+                    self.journal.add(EventKind::Coerced { fields: checked.coerced });
+                }
+                Ok(checked.arguments)
+            }
+            Err(refusal) => Err(Stop::plain(invalid_arguments(refusal))),
+        }
+    }
+
+    /// Step 5.
+    pub(super) async fn rate(&mut self, tool: &Tool) -> Result<(), Stop> {
+        if let Some(rate) = self.plan.caller.rate {
+            self.take(format!("caller:{}", self.plan.caller.id), rate, "this caller").await?;
+        }
+        if let Some(rate) = tool.spec.rate {
+            self.take(format!("tool:{}", tool.spec.tool_id), rate, "this tool").await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, key: String, rate: Rate, whose: &str) -> Result<(), Stop> {
+        match self.road.stores.board.take(&key, rate).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(wait)) => {
+                let message = format!("{whose} may make {} calls a minute, {} at once", rate.per_minute, rate.burst);
+                Err(Stop::plain(wait_for(ErrorCode::RateLimited, message, wait)))
+            }
+            Err(error) => {
+                self.degraded("board", &format!("{error}; the rate was not counted"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Step 6.
+    pub(super) async fn once(&mut self, tool: &Tool) -> Result<Once, Stop> {
+        let effect = tool.spec.effect;
+        if !effect.always_recorded() && !self.plan.keyed_by_caller {
+            return Ok(Once::Go(None));
+        }
+        // A second round is for a record that was unknown and has just been verified as not done.
+        for _ in 0..2 {
+            match Entry::claim(&self.road.stores.ledger, self.plan, effect).await {
+                Ok(Entry::Ours(held)) => return Ok(Once::Go(Some(held))),
+                Ok(Entry::Replay(envelope)) => return Ok(Once::Answer(Box::new(envelope))),
+                Ok(Entry::Unknown(envelope, held)) => match self.verify(tool, held).await {
+                    Verified::Done(envelope) => return Ok(Once::Answer(envelope)),
+                    Verified::NotDone => {}
+                    Verified::CannotTell => return Ok(Once::Answer(Box::new(envelope))),
+                },
+                Ok(Entry::Busy) => break,
+                Ok(Entry::Mismatch) => return Err(Stop::plain(mismatch())),
+                Err(error) if effect.is_repeatable() => {
+                    self.degraded("ledger", &format!("{error}; the call is not recorded"));
+                    return Ok(Once::Go(None));
+                }
+                Err(error) => return Err(self.no_ledger(&error)),
+            }
+        }
+        let wait = Duration::from_millis(IN_PROGRESS_WAIT_MS);
+        Err(Stop::plain(wait_for(ErrorCode::InProgress, "the same request is still running".to_owned(), wait)))
+    }
+
+    /// Asks the declared reading tool whether an unknown effect is there, and settles the record.
+    async fn verify(&mut self, tool: &Tool, held: Held) -> Verified {
+        let (Some(verify), Some(done_when)) = (&tool.spec.verify, &tool.verify) else {
+            held.leave();
+            return Verified::CannotTell;
+        };
+        let mut arguments = Object::new();
+        for (theirs, ours) in &verify.arguments {
+            if let Some(value) = self.plan.arguments.get(ours) {
+                arguments.insert(theirs.clone(), value.clone());
+            }
+        }
+        // The operator declared this check; it does not depend on what the caller may use.
+        let operator = Caller { rate: None, ..Caller::local() };
+        let mut plan = Plan::new(verify.tool_id.as_str(), arguments, operator);
+        plan.session_id = self.plan.session_id.clone();
+        plan.trace_id = self.plan.trace_id.clone();
+        plan.step = self.plan.step;
+        let evidence = Box::pin(Walk::of(self.road, &plan).run(&CancellationToken::new())).await;
+        let done = evidence.data.as_ref().and_then(|data| {
+            let found = done_when.search(serde_json::Value::Object(data.clone())).ok()?;
+            found.as_boolean()
+        });
+        self.journal.add(EventKind::Verified { by: verify.tool_id.clone(), done });
+        match done {
+            Some(true) => {
+                let mut data = Object::new();
+                data.insert("verified_by".to_owned(), verify.tool_id.as_str().into());
+                data.insert("evidence".to_owned(), evidence.data.unwrap_or_default().into());
+                let mut meta = self.meta.clone();
+                meta.phase = Phase::Answered;
+                meta.served_by = Some(tool.spec.tool_id.clone());
+                let envelope = Envelope::ok(self.plan.tool_id.clone(), data, meta);
+                self.settle(held, Record::Done, &envelope).await;
+                Verified::Done(Box::new(crate::gate::replay(envelope, self.plan)))
+            }
+            Some(false) => {
+                let envelope = Envelope::error(
+                    self.plan.tool_id.clone(),
+                    ErrorBody::new(ErrorCode::OutcomeUnknown, ""),
+                    self.meta.clone(),
+                );
+                self.settle(held, Record::Released, &envelope).await;
+                Verified::NotDone
+            }
+            None => {
+                held.leave();
+                Verified::CannotTell
+            }
+        }
+    }
+
+    pub(super) async fn settle(&mut self, held: Held, record: Record, envelope: &Envelope) {
+        if let Err(error) = held.finish(record, envelope).await {
+            self.degraded("ledger", &format!("{error}; the outcome will be written later"));
+        }
+    }
+
+    /// A gate said no: the journal keeps the reason, the caller reads the error.
+    pub(super) fn refused(&mut self, stop: Stop) -> Failed {
+        self.journal.add(EventKind::Refused { code: stop.error.code, reason: stop.reason, detail: stop.detail });
+        Failed { error: stop.error, record: Record::Released, fall_back: false, phase: Phase::Rejected }
+    }
+
+    pub(super) fn no_ledger(&mut self, error: &reach_store::StoreError) -> Stop {
+        let mut body = ErrorBody::new(ErrorCode::StoreUnavailable, "");
+        body.retryable = true;
+        Stop { error: body, reason: ErrorCode::StoreUnavailable, detail: error.to_string() }
+    }
+
+    pub(super) fn degraded(&mut self, store: &str, detail: &str) {
+        tracing::warn!(store, detail, trace_id = %self.plan.trace_id, "degraded");
+        self.journal.add(EventKind::Degraded { store: store.to_owned(), detail: detail.to_owned() });
+    }
+}
+
+/// What became of an unknown record.
+enum Verified {
+    Done(Box<Envelope>),
+    NotDone,
+    CannotTell,
+}
+
+/// An error that passes with time.
+pub(super) fn wait_for(code: ErrorCode, message: String, wait: Duration) -> ErrorBody {
+    let mut error = ErrorBody::new(code, message);
+    error.retryable = true;
+    error.retry_after_ms = Some((wait.as_millis() as u64).max(1));
+    error
+}
+
+fn mismatch() -> ErrorBody {
+    ErrorBody::new(ErrorCode::IdempotencyMismatch, "this key was used before with other arguments")
+}
+
+/// Whether an effect needs a durable intent before it is sent.
+pub(super) fn needs_intent(effect: Effect) -> bool {
+    effect.always_recorded()
+}

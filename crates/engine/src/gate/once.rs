@@ -1,0 +1,173 @@
+//! Step 6: the same request is carried out at most once.
+//!
+//! [`Held`] is the claim on one record. It has to be ended by [`Held::finish`]; a claim that is dropped
+//! (the caller went away, a panic) ends itself: released when nothing was sent, unknown when something
+//! may have been.
+
+use std::sync::Arc;
+
+use reach_core::{Effect, Envelope, ErrorBody, ErrorCode, Meta, Phase, Plan, canonical};
+use reach_store::ledger::{Claim, Claimed, Ending, RecordKey};
+use reach_store::{Ledger, StoreError};
+
+use crate::call::Record;
+
+/// What the ledger said to a plan.
+pub(crate) enum Entry {
+    /// The record is ours.
+    Ours(Held),
+    /// Answered before.
+    Replay(Envelope),
+    /// Nobody knows what became of it; the envelope says so.
+    Unknown(Envelope, Held),
+    /// Another call holds it.
+    Busy,
+    /// Other arguments under the same key.
+    Mismatch,
+}
+
+/// A claim on one record.
+pub(crate) struct Held {
+    ledger: Arc<dyn Ledger>,
+    key: RecordKey,
+    epoch: u64,
+    unknown: Box<Envelope>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Claimed,
+    InFlight,
+    AlreadyUnknown,
+    Ended,
+}
+
+impl Entry {
+    /// Asks the ledger for the record of this plan.
+    pub(crate) async fn claim(ledger: &Arc<dyn Ledger>, plan: &Plan, effect: Effect) -> Result<Self, StoreError> {
+        let key = RecordKey {
+            caller: plan.caller.id.clone(),
+            tool_id: plan.tool_id.clone(),
+            request_id: plan.request_id.clone(),
+        };
+        let claim = Claim {
+            key: key.clone(),
+            // Of the arguments as sent, so that a changed declaration does not change it.
+            fingerprint: canonical::fingerprint(&plan.arguments),
+            effect,
+            trace_id: plan.trace_id.clone(),
+            session_id: plan.session_id.clone(),
+            step: plan.step,
+        };
+        let held = |epoch, stage| Held {
+            ledger: Arc::clone(ledger),
+            key: key.clone(),
+            epoch,
+            unknown: Box::new(unknown_envelope(plan)),
+            stage,
+        };
+        Ok(match ledger.claim(claim).await? {
+            Claimed::Fresh { epoch } => Self::Ours(held(epoch, Stage::Claimed)),
+            Claimed::Done { envelope } => Self::Replay(stored(&envelope, plan)?),
+            Claimed::Unknown { envelope, epoch } => {
+                Self::Unknown(stored(&envelope, plan)?, held(epoch, Stage::AlreadyUnknown))
+            }
+            Claimed::InProgress => Self::Busy,
+            Claimed::Mismatch => Self::Mismatch,
+        })
+    }
+}
+
+impl Held {
+    /// Step 9: the intent is on disk when this returns.
+    pub(crate) async fn intend(&mut self, row: reach_core::JournalRow) -> Result<(), StoreError> {
+        self.ledger.intend(self.key.clone(), self.epoch, row).await?;
+        self.stage = Stage::InFlight;
+        Ok(())
+    }
+
+    /// Whether the intent was written.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.stage == Stage::InFlight
+    }
+
+    /// Step 12: the outcome is on disk when this returns `Ok`. When the ledger cannot be written now, the
+    /// outcome is kept and written as soon as it can; the caller still gets its answer.
+    pub(crate) async fn finish(mut self, record: Record, envelope: &Envelope) -> Result<(), StoreError> {
+        let ending = match record {
+            Record::Done => Ending::Done { envelope: text(envelope) },
+            Record::Unknown => Ending::Unknown { envelope: text(envelope) },
+            Record::Released => Ending::Released,
+        };
+        self.stage = Stage::Ended;
+        let outcome = self.ledger.finish(self.key.clone(), self.epoch, ending.clone()).await;
+        if outcome.is_err() {
+            write_later(Arc::clone(&self.ledger), self.key.clone(), self.epoch, ending);
+        }
+        outcome
+    }
+
+    /// Leaves an unknown record as it is.
+    pub(crate) fn leave(mut self) {
+        self.stage = Stage::Ended;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let ending = match self.stage {
+            Stage::Claimed => Ending::Released,
+            Stage::InFlight => Ending::Unknown { envelope: text(&self.unknown) },
+            Stage::AlreadyUnknown | Stage::Ended => return,
+        };
+        write_later(Arc::clone(&self.ledger), self.key.clone(), self.epoch, ending);
+    }
+}
+
+/// Writes an ending in the background, again and again until it is written or the process ends; then the
+/// next start settles the record as it would after a crash.
+fn write_later(ledger: Arc<dyn Ledger>, key: RecordKey, epoch: u64, ending: Ending) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    runtime.spawn(async move {
+        let mut pause = std::time::Duration::from_millis(50);
+        while ledger.finish(key.clone(), epoch, ending.clone()).await.is_err() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(std::time::Duration::from_secs(10));
+            if pause.as_secs() >= 10 {
+                tracing::warn!(request_id = %key.request_id, tool_id = %key.tool_id, "the ledger still cannot record an outcome");
+            }
+        }
+    });
+}
+
+fn text(envelope: &Envelope) -> String {
+    serde_json::to_string(envelope).unwrap_or_default()
+}
+
+/// A recorded envelope as the answer to this plan: same data, this call's ids, marked as replayed.
+fn stored(text: &str, plan: &Plan) -> Result<Envelope, StoreError> {
+    let envelope: Envelope = serde_json::from_str(text).map_err(|error| StoreError {
+        store: "ledger",
+        message: format!("a recorded envelope cannot be read: {error}"),
+    })?;
+    Ok(replay(envelope, plan))
+}
+
+/// The same envelope for another call with the same key.
+pub(crate) fn replay(mut envelope: Envelope, plan: &Plan) -> Envelope {
+    envelope.meta.replayed = true;
+    envelope.meta.attempts = 0;
+    envelope.meta.step = plan.step;
+    envelope.meta.trace_id = plan.trace_id.clone();
+    envelope.meta.session_id = plan.session_id.clone();
+    envelope
+}
+
+fn unknown_envelope(plan: &Plan) -> Envelope {
+    let error = ErrorBody::new(
+        ErrorCode::OutcomeUnknown,
+        format!("`{}` was interrupted while it was being carried out; it may have taken effect", plan.tool_id),
+    );
+    Envelope::error(plan.tool_id.clone(), error, Meta { phase: Phase::MaybeSent, attempts: 1, ..Meta::of(plan) })
+}
