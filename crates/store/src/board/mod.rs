@@ -4,6 +4,7 @@
 //! lost at any moment: the road then decides locally and says so.
 
 mod memory;
+mod rate;
 
 pub use memory::MemoryBoard;
 

@@ -125,18 +125,22 @@ pub struct SessionLine {
     pub rows: u64,
 }
 
-/// The durable store. All methods are safe to call from many tasks; none blocks the runtime.
+/// The durable store. All methods are safe to call from many tasks; none blocks the runtime. What a
+/// method reads includes all that was appended before it was called.
 pub trait Ledger: Send + Sync + 'static {
     /// Claims a record, or says who has it. Durable against a crash of the process, not of the machine:
-    /// nothing has been sent yet.
+    /// nothing has been sent yet. A future that is dropped before it answers gives its claim back.
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Claimed, StoreError>>;
 
     /// `claimed -> in_flight`, with the events so far. Returns when it is on disk (fsync): the send
-    /// follows. Fails when owner or epoch no longer match.
+    /// follows. Fails when owner or epoch no longer match. A second intent of the same claim only adds its
+    /// events. A future that is dropped before it answers gives the claim back: nothing was sent.
     fn intend(&self, key: RecordKey, epoch: u64, row: JournalRow) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Ends a record that this process holds (from `claimed` or `in_flight`), or one that is `unknown`
-    /// and was verified. Durable (fsync) unless it is released.
+    /// and was verified. Durable (fsync) unless it is released. Done whether or not the future is polled;
+    /// the same ending once more is no error. When the disk refuses it, the error comes at once, and the
+    /// ending is tried again for as long as the process lives.
     fn finish(&self, key: RecordKey, epoch: u64, ending: Ending) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Appends to the journal. Never waits: rows are written within a few milliseconds, in order, and
@@ -150,8 +154,8 @@ pub trait Ledger: Send + Sync + 'static {
     fn flush(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Settles the records of owners that are gone: `claimed` is released; `in_flight` becomes `unknown`
-    /// for writes and is released for every other effect. Writes a journal row for each. Run before
-    /// saying ready.
+    /// for writes and is released for every other effect. Writes a journal row for each
+    /// ([`EventKind::Recovered`](reach_core::EventKind)). Run before saying ready; harmless at any time.
     fn recover(&self) -> BoxFuture<'_, Result<Recovered, StoreError>>;
 
     /// Whether the ledger can be written now.
@@ -173,6 +177,7 @@ pub trait Ledger: Send + Sync + 'static {
     fn unsettled(&self, limit: u32) -> BoxFuture<'_, Result<Vec<Unsettled>, StoreError>>;
 
     /// A person says what happened: `done` answers the key with the ok envelope given from now on, else
-    /// the record is released. False when there is no such unknown record.
+    /// the record is released. Writes a journal row ([`EventKind::Settled`](reach_core::EventKind)) in the
+    /// record's trace and session. False when there is no such unknown record.
     fn settle(&self, key: RecordKey, ending: Ending) -> BoxFuture<'_, Result<bool, StoreError>>;
 }

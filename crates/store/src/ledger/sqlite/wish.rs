@@ -1,0 +1,224 @@
+//! What callers want of the writer, and the answers they get once it is committed.
+//!
+//! A wish is granted inside a transaction with others, so its answer is held back until the commit: an
+//! answer that was sent is on disk. A claim whose caller has gone away meanwhile is given back. An
+//! ending that the disk refused is told as failed and kept: it is known, and nobody else can write it.
+
+use tokio::sync::oneshot;
+
+use super::journal::{self, EncodedRow, SessionTally};
+use super::records::{self, Refusal};
+use crate::StoreError;
+use crate::ledger::{Claim, Claimed, Ending, RecordKey, Recovered};
+
+/// Where an answer goes.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// What a caller wants.
+pub(super) enum Wish {
+    Claim {
+        claim: Claim,
+        reply: Reply<Claimed>,
+    },
+    Intend {
+        key: RecordKey,
+        epoch: u64,
+        row: EncodedRow,
+        reply: Reply<()>,
+    },
+    Finish {
+        key: RecordKey,
+        epoch: u64,
+        ending: Ending,
+        reply: Reply<()>,
+    },
+    Settle {
+        key: RecordKey,
+        ending: Ending,
+        reply: Reply<bool>,
+    },
+    Recover {
+        gone: Vec<String>,
+        reply: Reply<Recovered>,
+    },
+    Ping {
+        reply: Reply<()>,
+    },
+    /// Something that goes wrong, for the tests of the writer.
+    #[cfg(test)]
+    Run {
+        run: fn(&rusqlite::Connection) -> rusqlite::Result<()>,
+        reply: Reply<()>,
+    },
+}
+
+/// An answer that waits for the commit.
+pub(super) enum Answer {
+    Claimed { key: RecordKey, result: Result<Claimed, StoreError>, reply: Reply<Claimed> },
+    Finished { ended: (RecordKey, u64, Ending), result: Result<(), StoreError>, reply: Reply<()> },
+    Done { result: Result<(), StoreError>, reply: Reply<()> },
+    Settled { result: Result<bool, StoreError>, reply: Reply<bool> },
+    Recovered { result: Result<Recovered, StoreError>, reply: Reply<Recovered> },
+}
+
+impl Wish {
+    /// Whether it must have reached the disk when it is answered. A lost release is found in flight after
+    /// a crash of the machine, and settled on the safe side.
+    pub(super) fn is_durable(&self) -> bool {
+        match self {
+            Wish::Intend { .. } | Wish::Settle { .. } | Wish::Recover { .. } => true,
+            Wish::Finish { ending, .. } => *ending != Ending::Released,
+            Wish::Claim { .. } | Wish::Ping { .. } => false,
+            #[cfg(test)]
+            Wish::Run { .. } => false,
+        }
+    }
+
+    /// Does it, inside an open transaction. A refusal undoes this wish and no other; `Err` means that
+    /// SQLite gave the whole transaction up, and hands the answer back to be sent with the reason.
+    pub(super) fn grant(
+        self,
+        connection: &rusqlite::Connection,
+        owner: &str,
+        tally: &mut SessionTally,
+    ) -> Result<Answer, (Answer, StoreError)> {
+        match self {
+            Wish::Claim { claim, reply } => {
+                let result = apart(connection, |connection| records::claim(connection, owner, &claim));
+                wrap(connection, result, |result| Answer::Claimed { key: claim.key, result, reply })
+            }
+            Wish::Intend { key, epoch, row, reply } => {
+                let result = apart(connection, |connection| records::intend(connection, owner, &key, epoch, &row));
+                if result.is_ok() {
+                    tally.add(&row);
+                }
+                wrap(connection, result, |result| Answer::Done { result, reply })
+            }
+            Wish::Finish { key, epoch, ending, reply } => {
+                let result = apart(connection, |connection| records::finish(connection, owner, &key, epoch, &ending));
+                wrap(connection, result, |result| Answer::Finished { ended: (key, epoch, ending), result, reply })
+            }
+            Wish::Settle { key, ending, reply } => {
+                let result = apart(connection, |connection| records::settle(connection, owner, &key, &ending));
+                let result = result.map(|row| row.map(|row| tally.add(&row)).is_some());
+                wrap(connection, result, |result| Answer::Settled { result, reply })
+            }
+            Wish::Recover { gone, reply } => {
+                let result = apart(connection, |connection| records::recover(connection, owner, &gone));
+                let result = result.map(|(recovered, rows)| {
+                    rows.iter().for_each(|row| tally.add(row));
+                    recovered
+                });
+                wrap(connection, result, |result| Answer::Recovered { result, reply })
+            }
+            Wish::Ping { reply } => {
+                let result = apart(connection, |connection| {
+                    connection
+                        .prepare_cached("insert or replace into heartbeat (id, at_ms) values (1, ?1)")?
+                        .execute([journal::millis(journal::now_ms())])?;
+                    Ok(())
+                });
+                wrap(connection, result, |result| Answer::Done { result, reply })
+            }
+            #[cfg(test)]
+            Wish::Run { run, reply } => {
+                let result = apart(connection, |connection| Ok(run(connection)?));
+                wrap(connection, result, |result| Answer::Done { result, reply })
+            }
+        }
+    }
+
+    /// Answers that nothing was done. Returns an ending to be tried again.
+    pub(super) fn refuse(self, error: &StoreError) -> Option<Wish> {
+        match self {
+            Wish::Claim { reply, .. } => deliver(reply, Err(error.clone())),
+            Wish::Finish { key, epoch, ending, reply } => {
+                deliver(reply, Err(error.clone()));
+                return Some(finish_unheard(key, epoch, ending));
+            }
+            Wish::Intend { reply, .. } | Wish::Ping { reply } => deliver(reply, Err(error.clone())),
+            Wish::Settle { reply, .. } => deliver(reply, Err(error.clone())),
+            Wish::Recover { reply, .. } => deliver(reply, Err(error.clone())),
+            #[cfg(test)]
+            Wish::Run { reply, .. } => deliver(reply, Err(error.clone())),
+        }
+        None
+    }
+}
+
+impl Answer {
+    /// Sends it after the commit. Returns the wish to give a claim back that nobody is there to use.
+    pub(super) fn send(self) -> Option<Wish> {
+        match self {
+            Answer::Claimed { key, result, reply } => {
+                if let Err(Ok(Claimed::Fresh { epoch })) = reply.send(result) {
+                    return Some(finish_unheard(key, epoch, Ending::Released));
+                }
+            }
+            Answer::Finished { result, reply, .. } | Answer::Done { result, reply } => deliver(reply, result),
+            Answer::Settled { result, reply } => deliver(reply, result),
+            Answer::Recovered { result, reply } => deliver(reply, result),
+        }
+        None
+    }
+
+    /// Sends the reason why the transaction did not come to be, instead of what was granted inside it.
+    /// Returns an ending to be tried again.
+    pub(super) fn fail(self, error: &StoreError) -> Option<Wish> {
+        match self {
+            Answer::Claimed { reply, .. } => deliver(reply, Err(error.clone())),
+            Answer::Finished { ended: (key, epoch, ending), reply, .. } => {
+                deliver(reply, Err(error.clone()));
+                return Some(finish_unheard(key, epoch, ending));
+            }
+            Answer::Done { reply, .. } => deliver(reply, Err(error.clone())),
+            Answer::Settled { reply, .. } => deliver(reply, Err(error.clone())),
+            Answer::Recovered { reply, .. } => deliver(reply, Err(error.clone())),
+        }
+        None
+    }
+}
+
+/// Whoever went away without waiting did not need to know.
+fn deliver<T>(reply: Reply<T>, result: Result<T, StoreError>) {
+    drop(reply.send(result));
+}
+
+/// The wish to end a record, of which nobody waits to hear.
+pub(super) fn finish_unheard(key: RecordKey, epoch: u64, ending: Ending) -> Wish {
+    Wish::Finish { key, epoch, ending, reply: oneshot::channel().0 }
+}
+
+/// Runs one wish so that its failure undoes nothing but itself.
+fn apart<T>(
+    connection: &rusqlite::Connection,
+    wish: impl FnOnce(&rusqlite::Connection) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    connection.prepare_cached("savepoint wish")?.execute([])?;
+    let result = wish(connection);
+    // After a full disk SQLite may have rolled everything back, and the savepoint is gone with it.
+    if !connection.is_autocommit() {
+        if result.is_err() {
+            connection.prepare_cached("rollback to wish")?.execute([])?;
+        }
+        connection.prepare_cached("release wish")?.execute([])?;
+    }
+    result
+}
+
+fn wrap<T>(
+    connection: &rusqlite::Connection,
+    result: Result<T, Refusal>,
+    answer: impl FnOnce(Result<T, StoreError>) -> Answer,
+) -> Result<Answer, (Answer, StoreError)> {
+    match result {
+        Ok(value) => Ok(answer(Ok(value))),
+        Err(refusal) => {
+            let error = StoreError::from(refusal);
+            if connection.is_autocommit() {
+                return Err((answer(Err(error.clone())), error));
+            }
+            Ok(answer(Err(error)))
+        }
+    }
+}
