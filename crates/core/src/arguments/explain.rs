@@ -251,8 +251,7 @@ impl Explainer<'_> {
             },
             Value::Number(_) | Value::Bool(_) if types.contains(&"string") => {
                 let text = Value::from(value.to_string());
-                let fits = self.fits(place, &text);
-                (format!("send it as text: {text}"), fits.then_some(text))
+                if self.fits(place, &text) { (format!("send it as text: {text}"), Some(text)) } else { (String::new(), None) }
             }
             Value::Number(_) if types.contains(&"integer") => ("send a whole number".to_owned(), None),
             Value::Number(_) | Value::Bool(_) | Value::Object(_) | Value::Null if types.contains(&"array") => {

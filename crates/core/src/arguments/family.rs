@@ -57,7 +57,7 @@ impl<'a> Document<'a> {
         let mut anchors = HashMap::new();
         let mut is_intricate = false;
         walk(root, |pointer, node| {
-            if let Some(anchor) = node.get("$anchor").and_then(Value::as_str) {
+            for anchor in ["$anchor", "$dynamicAnchor"].iter().filter_map(|key| node.get(*key).and_then(Value::as_str)) {
                 anchors.insert(anchor, pointer.to_owned());
             }
             is_intricate |= ["$dynamicRef", "$recursiveRef"].iter().any(|key| node.contains_key(*key))
