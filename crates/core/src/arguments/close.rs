@@ -5,7 +5,7 @@
 //! the fields of the others; there the place where they meet gets `unevaluatedProperties: false`, or, where
 //! even that could change what the author meant, nothing. Closing never makes a refused value acceptable.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -17,6 +17,9 @@ const DECIDED: &[&str] = &["additionalProperties", "patternProperties", "unevalu
 
 /// Families looked at before giving up on what is below the root: schemas from outside may be hostile.
 const FAMILIES: usize = 2_000;
+
+/// Members of families looked at before giving up likewise.
+const MEMBERS: usize = 100_000;
 
 /// Unions inside unions that are looked through.
 const DEPTH: usize = 8;
@@ -84,7 +87,8 @@ fn spell_out_nullable(schema: &mut Value) {
 /// Which schemas are closed, and how.
 fn decide(schema: &Value) -> BTreeMap<String, Closing> {
     let document = Document::of(schema);
-    let mut survey = Survey { document: &document, pinned: HashSet::new(), places: Vec::new() };
+    let mut survey =
+        Survey { document: &document, pinned: HashSet::new(), places: Vec::new(), reached: HashMap::new(), members: 0 };
     if document.is_intricate || !survey.run() {
         // What was not looked at may refer to anything, so only the root may change, and only if nobody
         // builds upon it.
@@ -111,6 +115,9 @@ struct Survey<'d, 'a> {
     /// Schemas that also judge values together with others: closing them would refuse the others' fields.
     pinned: HashSet<String>,
     places: Vec<Place<'a>>,
+    /// What each schema applies in place, itself included.
+    reached: HashMap<String, HashSet<String>>,
+    members: usize,
 }
 
 impl<'a> Survey<'_, 'a> {
@@ -122,7 +129,7 @@ impl<'a> Survey<'_, 'a> {
             if !seen.insert((starts.clone(), steady)) {
                 continue;
             }
-            if seen.len() > FAMILIES {
+            if seen.len() > FAMILIES || self.members > MEMBERS {
                 return false;
             }
             let family = self.document.family(starts.iter().cloned(), steady);
@@ -139,16 +146,23 @@ impl<'a> Survey<'_, 'a> {
     fn pin(&mut self, family: &Family<'a>, starts: &BTreeSet<String>) {
         let speakers: Vec<&String> =
             family.members.iter().filter(|(_, member)| speaks(member.node)).map(|(pointer, _)| pointer).collect();
+        self.members += family.members.len();
         for (pointer, member) in &family.members {
             let is_start = starts.len() == 1 && starts.contains(pointer);
-            let is_alone = || {
-                let own = self.document.family([pointer.clone()], true);
-                speakers.iter().all(|speaker| own.members.contains_key(*speaker))
-            };
-            if family.is_opaque || !member.reach.steady || !(is_start || is_alone()) {
+            if family.is_opaque || !member.reach.steady || !(is_start || self.reaches_all(pointer, &speakers)) {
                 self.pinned.insert(pointer.clone());
             }
         }
+    }
+
+    /// Whether a schema applies all of these in place, so that closing it takes account of them.
+    fn reaches_all(&mut self, pointer: &str, speakers: &[&String]) -> bool {
+        if !self.reached.contains_key(pointer) {
+            let own = self.document.family([pointer.to_owned()], true);
+            self.members += own.members.len();
+            self.reached.insert(pointer.to_owned(), own.members.into_keys().collect());
+        }
+        self.reached.get(pointer).is_some_and(|reached| speakers.iter().all(|speaker| reached.contains(*speaker)))
     }
 
     fn decision(&self, place: &Place<'a>) -> Option<(String, Closing)> {

@@ -4,6 +4,9 @@
 //! sent: a valid value is never touched, text is never trimmed, a number never becomes text, and `"no"`,
 //! `"12px"` or `1` never become a boolean. Each conversion is recorded by its pointer.
 
+use std::collections::HashSet;
+
+use indexmap::IndexMap;
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Cause;
 use serde_json::Value;
@@ -32,14 +35,14 @@ enum Change {
 pub(super) fn coerced(schema: &Schema, document: &Document<'_>, sent: &Value) -> (Value, Vec<String>) {
     let mut value = sent.clone();
     let mut done: Vec<String> = Vec::new();
-    let mut rejected: Vec<String> = Vec::new();
+    let mut rejected: HashSet<String> = HashSet::new();
     for _ in 0..ROUNDS {
         let search = Search { schema, document, value: &value };
-        let mut changes: Vec<(String, Change)> = Vec::new();
+        let mut changes: IndexMap<String, Change> = IndexMap::new();
         for error in schema.errors(&value) {
-            for change in search.changes(&error).unwrap_or_default() {
-                if !rejected.contains(&change.0) && !changes.iter().any(|(place, _)| *place == change.0) {
-                    changes.push(change);
+            for (place, change) in search.changes(&error).unwrap_or_default() {
+                if !rejected.contains(&place) {
+                    changes.entry(place).or_insert(change);
                 }
             }
         }
@@ -52,39 +55,42 @@ pub(super) fn coerced(schema: &Schema, document: &Document<'_>, sent: &Value) ->
         }
         let undone = not_helped(schema, &value, &changes);
         if undone.is_empty() {
-            done.extend(changes.into_iter().map(|(place, _)| place));
+            done.extend(changes.into_keys());
             continue;
         }
         // Start the round again without what did not help.
-        rejected.extend(undone.iter().cloned());
         value = before;
-        for (place, change) in changes.iter().filter(|(place, _)| !undone.contains(place)) {
+        for (place, change) in changes.iter().filter(|(place, _)| !undone.contains(*place)) {
             apply(&mut value, place, change);
             done.push(place.clone());
         }
+        rejected.extend(undone);
     }
     (value, done)
 }
 
 /// Decoded text that does not fit inside, and fields whose absence is refused.
-fn not_helped(schema: &Schema, value: &Value, changes: &[(String, Change)]) -> Vec<String> {
-    let mut undone = Vec::new();
+fn not_helped(schema: &Schema, value: &Value, changes: &IndexMap<String, Change>) -> HashSet<String> {
+    let mut undone = HashSet::new();
     for error in schema.errors(value) {
         let at = error.instance_path().as_str();
-        let missing = match error.kind() {
-            Cause::Required { property } => property.as_str().map(|name| format!("{at}/{}", escape(name))),
-            _ => None,
-        };
-        for (place, change) in changes {
-            let is_below = at.strip_prefix(place.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-            let is_undone = match change {
-                Change::Set(Value::Array(_) | Value::Object(_)) => is_below,
-                Change::Set(_) => false,
-                Change::Drop => missing.as_ref() == Some(place),
-            };
-            if is_undone && !undone.contains(place) {
-                undone.push(place.clone());
+        if let Cause::Required { property } = error.kind()
+            && let Some(name) = property.as_str()
+        {
+            let place = format!("{at}/{}", escape(name));
+            if changes.get(&place) == Some(&Change::Drop) {
+                undone.insert(place);
             }
+        }
+        let mut above = at;
+        loop {
+            if let Some(Change::Set(Value::Array(_) | Value::Object(_))) = changes.get(above) {
+                undone.insert(above.to_owned());
+            }
+            if above.is_empty() {
+                break;
+            }
+            above = parent(above);
         }
     }
     undone
@@ -127,7 +133,10 @@ impl Search<'_> {
             }
             let fails = self.schema.errors(&tried).any(|error| {
                 error.instance_path().as_str() == place
-                    && matches!(error.kind(), Cause::AnyOf { .. } | Cause::OneOfNotValid { .. } | Cause::OneOfMultipleValid { .. })
+                    && matches!(
+                        error.kind(),
+                        Cause::AnyOf { .. } | Cause::OneOfNotValid { .. } | Cause::OneOfMultipleValid { .. }
+                    )
             });
             if !fails && !ways.iter().any(|(_, known)| *known == tried) {
                 ways.push((changes, tried));

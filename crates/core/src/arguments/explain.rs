@@ -21,19 +21,26 @@ use crate::redact;
 /// Faults gathered before the rest is only counted.
 const GATHERED: usize = 2 * SHOWN;
 
-/// Explains why values do not fit one schema.
+/// Explains why a value does not fit its schema.
 pub(super) struct Explainer<'a> {
     /// The compiled schema.
-    pub(super) schema: &'a Schema,
+    schema: &'a Schema,
     /// The same schema as a document.
-    pub(super) document: &'a Document<'a>,
+    document: &'a Document<'a>,
     /// What is judged.
-    pub(super) instance: &'a Value,
+    instance: &'a Value,
     /// The arguments with secrets masked, to quote from.
-    pub(super) masked: &'a Value,
+    masked: &'a Value,
+    /// How many errors the instance has.
+    errors: usize,
 }
 
-impl Explainer<'_> {
+impl<'a> Explainer<'a> {
+    /// `masked` is what was sent, to quote from; `instance` may have been converted since.
+    pub(super) fn new(schema: &'a Schema, document: &'a Document<'a>, instance: &'a Value, masked: &'a Value) -> Self {
+        Self { schema, document, instance, masked, errors: schema.errors(instance).count() }
+    }
+
     /// The faults, and how many there are in all.
     pub(super) fn faults(&self) -> (Vec<Fault>, usize) {
         let mut faults: Vec<Fault> = Vec::new();
@@ -69,9 +76,7 @@ impl Explainer<'_> {
                 unexpected.iter().map(|name| self.unknown(place, node, name)).collect()
             }
             Cause::UnevaluatedProperties { unexpected } => self.unevaluated(place, node, unexpected),
-            Cause::AnyOf { context } | Cause::OneOfNotValid { context } => {
-                self.nearest_branch(place, node, context)
-            }
+            Cause::AnyOf { context } | Cause::OneOfNotValid { context } => self.nearest_branch(place, node, context),
             Cause::OneOfMultipleValid { .. } => {
                 let advice = "send the fields of one of them only";
                 vec![self.fault(place, Kind::Other, "a value that fits one of the alternatives, not several", advice)]
@@ -83,7 +88,9 @@ impl Explainer<'_> {
                 let advice = format!("rename the field {}", clipped(&error.instance().to_string()));
                 vec![self.fault(place, Kind::Other, "field names as the tool describes them", &advice)]
             }
-            Cause::UniqueItems => vec![self.fault(place, Kind::Other, "items that all differ", "take the repeated items out")],
+            Cause::UniqueItems => {
+                vec![self.fault(place, Kind::Other, "items that all differ", "take the repeated items out")]
+            }
             Cause::Type { .. } => vec![self.wrong_type(place, node)],
             Cause::Enum { .. } | Cause::Constant { .. } => vec![self.wrong_value(place, node)],
             Cause::Pattern { .. } => vec![self.broken(place, node, Kind::Pattern)],
@@ -92,7 +99,10 @@ impl Explainer<'_> {
                 let count = error.instance().as_str().map_or(0, |text| text.chars().count());
                 vec![self.broken(place, node, Kind::Length).or_advice(&format!("it has {count} characters"))]
             }
-            Cause::MinItems { .. } | Cause::MaxItems { .. } | Cause::AdditionalItems { .. } | Cause::UnevaluatedItems { .. } => {
+            Cause::MinItems { .. }
+            | Cause::MaxItems { .. }
+            | Cause::AdditionalItems { .. }
+            | Cause::UnevaluatedItems { .. } => {
                 let count = error.instance().as_array().map_or(0, Vec::len);
                 vec![self.broken(place, node, Kind::Length).or_advice(&format!("it has {count} items"))]
             }
@@ -161,7 +171,14 @@ impl Explainer<'_> {
             }
         };
         let sent = self.sent(&pointer);
-        Fault { pointer, kind: Kind::Unknown, sent, wanted: "only the fields the tool names".to_owned(), advice, send: None }
+        Fault {
+            pointer,
+            kind: Kind::Unknown,
+            sent,
+            wanted: "only the fields the tool names".to_owned(),
+            advice,
+            send: None,
+        }
     }
 
     /// A field that a failing branch declares is not unknown: the branch's own fault is the one to tell.
@@ -178,19 +195,19 @@ impl Explainer<'_> {
         if !others_fail {
             faults.extend(declared.into_iter().map(|name| {
                 let pointer = format!("{place}/{}", escape(name));
-                self.fault(&pointer, Kind::Unknown, "only fields that go together", "it does not go with the other fields; leave it out")
+                self.fault(
+                    &pointer,
+                    Kind::Unknown,
+                    "only fields that go together",
+                    "it does not go with the other fields; leave it out",
+                )
             }));
         }
         faults
     }
 
     /// A union is told by the branch that came nearest; branches of equal distance by what all of them want.
-    fn nearest_branch(
-        &self,
-        place: &str,
-        node: &str,
-        context: &[Vec<ValidationError<'static>>],
-    ) -> Vec<Fault> {
+    fn nearest_branch(&self, place: &str, node: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<Fault> {
         let names: Option<Vec<&str>> = context
             .iter()
             .map(|branch| match branch.as_slice() {
@@ -206,7 +223,8 @@ impl Explainer<'_> {
             let wanted = format!("one of the fields {}", names.join(", "));
             return vec![Fault { sent: None, ..self.fault(place, Kind::Missing, &wanted, "") }];
         }
-        let distance = |branch: &[ValidationError<'static>]| branch.iter().map(|error| weight(error, place)).sum::<usize>();
+        let distance =
+            |branch: &[ValidationError<'static>]| branch.iter().map(|error| weight(error, place)).sum::<usize>();
         let best = context.iter().map(|branch| distance(branch)).min().unwrap_or(FAR);
         let all_far = best >= FAR;
         let mut nearest = context.iter().filter(|branch| distance(branch) == best);
@@ -217,7 +235,8 @@ impl Explainer<'_> {
                 branch.iter().flat_map(|error| self.explain(error)).collect()
             }
             (first, _) => {
-                let told = first.and_then(|branch| branch.first()).and_then(|error| self.explain(error).into_iter().next());
+                let told =
+                    first.and_then(|branch| branch.first()).and_then(|error| self.explain(error).into_iter().next());
                 let kind = told.map_or(Kind::Other, |fault| fault.kind);
                 vec![self.told_simply(self.fault(place, kind, &wanted::words(self.document, node), ""))]
             }
@@ -231,9 +250,9 @@ impl Explainer<'_> {
         let types = family.types();
         let (advice, send) = match value {
             Value::Null if self.is_optional(place) => ("leave the field out".to_owned(), None),
-            Value::String(text) => match coerce::converted(value, &types).or_else(|| {
-                coerce::converted(&Value::from(coerce::trimmed(text)), &types)
-            }) {
+            Value::String(text) => match coerce::converted(value, &types)
+                .or_else(|| coerce::converted(&Value::from(coerce::trimmed(text)), &types))
+            {
                 Some(converted @ (Value::Number(_) | Value::Bool(_))) => {
                     let kind = if converted.is_number() { "number" } else { "value" };
                     let fits = self.fits(place, &converted);
@@ -251,7 +270,11 @@ impl Explainer<'_> {
             },
             Value::Number(_) | Value::Bool(_) if types.contains(&"string") => {
                 let text = Value::from(value.to_string());
-                if self.fits(place, &text) { (format!("send it as text: {text}"), Some(text)) } else { (String::new(), None) }
+                if self.fits(place, &text) {
+                    (format!("send it as text: {text}"), Some(text))
+                } else {
+                    (String::new(), None)
+                }
             }
             Value::Number(_) if types.contains(&"integer") => ("send a whole number".to_owned(), None),
             Value::Number(_) | Value::Bool(_) | Value::Object(_) | Value::Null if types.contains(&"array") => {
@@ -284,7 +307,9 @@ impl Explainer<'_> {
         }
         let texts = values.iter().filter_map(|value| value.as_str());
         match value.as_str().map(|text| nearest(text, texts, 1)).as_deref() {
-            Some([meant]) => Fault { advice: format!("did you mean {}?", clipped(&Value::from(*meant).to_string())), ..fault },
+            Some([meant]) => {
+                Fault { advice: format!("did you mean {}?", clipped(&Value::from(*meant).to_string())), ..fault }
+            }
             _ => fault,
         }
     }
@@ -329,13 +354,12 @@ impl Explainer<'_> {
         let mut tried = self.instance.clone();
         let Some(slot) = tried.pointer_mut(place) else { return false };
         *slot = value.clone();
-        let before = self.schema.errors(self.instance).count();
         let mut after = 0;
         let stays = self.schema.errors(&tried).any(|error| {
             after += 1;
             error.instance_path().as_str() == place
         });
-        !stays && after < before
+        !stays && after < self.errors
     }
 
     /// Whether the field at this place may be left out: it is a field, and no schema above requires it.
@@ -344,8 +368,7 @@ impl Explainer<'_> {
         let mut tried = self.instance.clone();
         let Some(object) = tried.pointer_mut(parent(place)).and_then(Value::as_object_mut) else { return false };
         object.shift_remove(&name);
-        let before = self.schema.errors(self.instance).count();
-        self.schema.errors(&tried).count() < before
+        self.schema.errors(&tried).count() < self.errors
     }
 
     /// What was sent at this place, masked and clipped.
@@ -397,7 +420,8 @@ fn weight(error: &ValidationError<'_>, place: &str) -> usize {
         Cause::Enum { options } if options.as_array().is_some_and(|options| options.len() == 1) => 20,
         Cause::AnyOf { context } | Cause::OneOfNotValid { context } => {
             let inside = error.instance_path().as_str();
-            let here = context.iter().map(|branch| branch.iter().map(|error| weight(error, inside)).sum::<usize>()).min();
+            let here =
+                context.iter().map(|branch| branch.iter().map(|error| weight(error, inside)).sum::<usize>()).min();
             let here = here.unwrap_or(1);
             if inside == place { here } else { here.min(FAR - 1) }
         }

@@ -24,7 +24,8 @@ fn every_case_of_the_suite_holds() {
 
 fn check_case(case: &Value) -> Vec<String> {
     let coerce = case["coerce"] == true;
-    let check = ArgumentCheck::compile(&case["schema"], coerce).unwrap_or_else(|problems| panic!("{case}: {problems:?}"));
+    let check =
+        ArgumentCheck::compile(&case["schema"], coerce).unwrap_or_else(|problems| panic!("{case}: {problems:?}"));
     let mut wrong = Vec::new();
     match check.check(case["arguments"].as_object().expect("an object").clone()) {
         Ok(checked) => {
@@ -76,7 +77,8 @@ fn more_than_ten_problems_are_counted() {
 
 #[test]
 fn a_huge_value_is_clipped_in_the_message() {
-    let check = ArgumentCheck::compile(&json!({"type": "object", "properties": {"n": {"type": "integer"}}}), true).unwrap();
+    let check =
+        ArgumentCheck::compile(&json!({"type": "object", "properties": {"n": {"type": "integer"}}}), true).unwrap();
     let sent = json!({"n": "x".repeat(1_000_000), "y".repeat(1_000_000): 1});
     let refusal = check.check(sent.as_object().unwrap().clone()).unwrap_err();
     assert!(refusal.message.len() < 1_000, "{} bytes", refusal.message.len());
@@ -175,7 +177,8 @@ fn a_pattern_runs_in_linear_time_on_hostile_text() {
 
 #[test]
 fn endless_references_and_wide_unions_end() {
-    let looped = json!({"type": "object", "properties": {"a": {"$ref": "#/properties/b"}, "b": {"$ref": "#/properties/a"}}});
+    let looped =
+        json!({"type": "object", "properties": {"a": {"$ref": "#/properties/b"}, "b": {"$ref": "#/properties/a"}}});
     // Whether a loop is accepted is the validator's business; that we come back is ours.
     let _ = ArgumentCheck::compile(&looped, false);
     let mut properties = serde_json::Map::new();

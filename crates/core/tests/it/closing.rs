@@ -32,12 +32,15 @@ fn objects_are_closed_at_every_depth_unless_they_say_otherwise() {
         "rows": {"type": "array", "items": {"type": "object", "properties": {"sku": {}}}},
     }});
     assert_eq!(
-        verdicts(&schema, [
-            json!({"to": {"street": "Elm"}, "free": {"x": 1}, "open": {"x": 1}, "typed": {"x-a": 1, "y": 2}, "rows": [{"sku": 1}]}),
-            json!({"more": 1}),
-            json!({"to": {"zip": 1}}),
-            json!({"rows": [{"sku": 1}, {"skew": 1}]}),
-        ]),
+        verdicts(
+            &schema,
+            [
+                json!({"to": {"street": "Elm"}, "free": {"x": 1}, "open": {"x": 1}, "typed": {"x-a": 1, "y": 2}, "rows": [{"sku": 1}]}),
+                json!({"more": 1}),
+                json!({"to": {"zip": 1}}),
+                json!({"rows": [{"sku": 1}, {"skew": 1}]}),
+            ]
+        ),
         [true, false, false, false]
     );
 }
@@ -55,12 +58,15 @@ fn schemas_that_build_upon_one_another_keep_each_others_fields() {
         "More": {"allOf": [{"$ref": "#/$defs/Base"}, {"properties": {"name": {}, "at": {"properties": {"y": {}}}}}]}},
         "properties": {"one": {"$ref": "#/$defs/Base"}, "two": {"$ref": "#/$defs/More"}}});
     assert_eq!(
-        verdicts(&schema, [
-            json!({"one": {"id": 1}, "two": {"id": 1, "name": "n"}}),
-            json!({"two": {"id": 1, "at": {"x": 1, "y": 1}}}),
-            json!({"one": {"id": 1, "name": "n"}}),
-            json!({"two": {"id": 1, "nmae": "n"}}),
-        ]),
+        verdicts(
+            &schema,
+            [
+                json!({"one": {"id": 1}, "two": {"id": 1, "name": "n"}}),
+                json!({"two": {"id": 1, "at": {"x": 1, "y": 1}}}),
+                json!({"one": {"id": 1, "name": "n"}}),
+                json!({"two": {"id": 1, "nmae": "n"}}),
+            ]
+        ),
         [true, true, false, false]
     );
 }
@@ -72,14 +78,17 @@ fn the_branches_of_a_union_know_their_own_fields_only() {
         "Dog": {"type": "object", "properties": {"kind": {"const": "dog"}, "tricks": {"type": "array"}}, "required": ["kind"]}},
         "properties": {"pet": {"oneOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}]}}});
     assert_eq!(
-        verdicts(&schema, [
-            json!({"pet": {"kind": "cat", "lives": 9, "toy": {"name": "ball"}}}),
-            json!({"pet": {"kind": "dog", "tricks": []}}),
-            json!({"pet": {"kind": "dog", "lives": 9}}),
-            json!({"pet": {"kind": "cat", "tricks": []}}),
-            // The constants tell the branches apart, so that what is inside them may be closed as well.
-            json!({"pet": {"kind": "cat", "toy": {"colour": "red"}}}),
-        ]),
+        verdicts(
+            &schema,
+            [
+                json!({"pet": {"kind": "cat", "lives": 9, "toy": {"name": "ball"}}}),
+                json!({"pet": {"kind": "dog", "tricks": []}}),
+                json!({"pet": {"kind": "dog", "lives": 9}}),
+                json!({"pet": {"kind": "cat", "tricks": []}}),
+                // The constants tell the branches apart, so that what is inside them may be closed as well.
+                json!({"pet": {"kind": "cat", "toy": {"colour": "red"}}}),
+            ]
+        ),
         [true, true, false, false, false]
     );
 }
@@ -110,7 +119,10 @@ fn conditions_bring_their_fields_along() {
     );
     let only_then = json!({"type": "object", "properties": {"o": {"type": "object",
         "if": {"required": ["x"]}, "then": {"properties": {"y": {"type": "integer"}}}}}});
-    assert_eq!(verdicts(&only_then, [json!({"o": {"x": 1, "y": 2}}), json!({"o": {"x": 1, "y": "no"}})]), [true, false]);
+    assert_eq!(
+        verdicts(&only_then, [json!({"o": {"x": 1, "y": 2}}), json!({"o": {"x": 1, "y": "no"}})]),
+        [true, false]
+    );
 }
 
 #[test]
@@ -118,19 +130,31 @@ fn what_is_negated_is_not_closed() {
     let schema = json!({"type": "object", "$defs": {"Bad": {"type": "object", "properties": {"x": {"const": 1}}, "required": ["x"]}},
         "properties": {"a": {"not": {"$ref": "#/$defs/Bad"}}, "b": {"$ref": "#/$defs/Bad"}}});
     assert_eq!(
-        verdicts(&schema, [json!({"a": {"x": 1, "y": 2}}), json!({"a": {"x": 2}}), json!({"b": {"x": 1}}), json!({"b": {"x": 1, "y": 2}})]),
+        verdicts(
+            &schema,
+            [
+                json!({"a": {"x": 1, "y": 2}}),
+                json!({"a": {"x": 2}}),
+                json!({"b": {"x": 1}}),
+                json!({"b": {"x": 1, "y": 2}})
+            ]
+        ),
         [false, true, true, false]
     );
 }
 
 #[test]
 fn recursive_objects_are_closed_all_the_way_down() {
-    let schema = json!({"type": "object", "properties": {"name": {}, "children": {"type": "array", "items": {"$ref": "#"}}}});
+    let schema =
+        json!({"type": "object", "properties": {"name": {}, "children": {"type": "array", "items": {"$ref": "#"}}}});
     assert_eq!(
-        verdicts(&schema, [
-            json!({"name": 1, "children": [{"name": 2, "children": []}]}),
-            json!({"children": [{"children": [{"nmae": 1}]}]}),
-        ]),
+        verdicts(
+            &schema,
+            [
+                json!({"name": 1, "children": [{"name": 2, "children": []}]}),
+                json!({"children": [{"children": [{"nmae": 1}]}]}),
+            ]
+        ),
         [true, false]
     );
 }
@@ -143,7 +167,10 @@ fn older_drafts_are_closed_with_their_own_words() {
         "allOf": [{"properties": {"b": {"type": "string"}}}]});
     assert!(!closed(&schema).to_string().contains("unevaluated"));
     assert_eq!(
-        verdicts(&schema, [json!({"a": {"id": 1}, "b": "x"}), json!({"c": 1}), json!({"a": {"di": 1}}), json!({"b": 1})]),
+        verdicts(
+            &schema,
+            [json!({"a": {"id": 1}, "b": "x"}), json!({"c": 1}), json!({"a": {"di": 1}}), json!({"b": 1})]
+        ),
         [true, false, false, false]
     );
 }

@@ -18,7 +18,12 @@ fn rows(name: &str) -> Option<Vec<Value>> {
     };
     let text = std::fs::read_to_string(path).expect("a corpus is readable");
     // Rows may hold U+2028: only a line feed ends one.
-    Some(text.split('\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_str(line).expect("a row is JSON")).collect())
+    Some(
+        text.split('\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| serde_json::from_str(line).expect("a row is JSON"))
+            .collect(),
+    )
 }
 
 fn id(row: &Value) -> &str {
@@ -74,7 +79,8 @@ fn argument_row(row: &Value) -> Option<String> {
     };
     // The rows leave nested objects open; we close them, and say so of the fields that are not described.
     let is_ours = |problem: &Value| {
-        problem["problem"] == "unknown" && problem["pointer"].as_str().is_some_and(|place| place.matches('/').count() > 1)
+        problem["problem"] == "unknown"
+            && problem["pointer"].as_str().is_some_and(|place| place.matches('/').count() > 1)
     };
     let problems = refusal.problems.as_array()?.iter().filter(|problem| !is_ours(problem));
     let places: Vec<&Value> = problems.map(|problem| &problem["pointer"]).collect();
@@ -91,7 +97,11 @@ fn argument_row(row: &Value) -> Option<String> {
     }
     let coercing = ArgumentCheck::compile(&row["schema"], true).expect("compiled before");
     match coercing.check(arguments) {
-        Ok(checked) if Value::Object(checked.arguments.clone()) == *wanted && checked.coerced == [row["path"].as_str()?] => None,
+        Ok(checked)
+            if Value::Object(checked.arguments.clone()) == *wanted && checked.coerced == [row["path"].as_str()?] =>
+        {
+            None
+        }
         other => Some(format!("coerced to {other:?}")),
     }
 }

@@ -11,16 +11,28 @@ fn a_result_keeps_every_digit_as_text_where_a_number_cannot() {
     check("[18446744073709551615, 18446744073709551616]", json!([u64::MAX, "18446744073709551616"]));
     check("[-9223372036854775808, -9223372036854775809]", json!([i64::MIN, "-9223372036854775809"]));
     check(r#"{"p": 0.12345678901234567890}"#, json!({"p": "0.12345678901234567890"}));
-    check("[12.30, 0.1, 1e3, 1.5e-7, 100.0, -0.0, 0.30000000000000004]", json!([12.3, 0.1, 1e3, 1.5e-7, 100.0, -0.0, 0.300_000_000_000_000_04]));
+    check(
+        "[12.30, 0.1, 1e3, 1.5e-7, 100.0, -0.0, 0.30000000000000004]",
+        json!([12.3, 0.1, 1e3, 1.5e-7, 100.0, -0.0, 0.300_000_000_000_000_04]),
+    );
     check("[1e400, 1e-400]", json!(["1e400", "1e-400"]));
-    check(r#"{"t": "say 12345678901234567890123 \" 12345678901234567890123"}"#, json!({"t": "say 12345678901234567890123 \" 12345678901234567890123"}));
+    check(
+        r#"{"t": "say 12345678901234567890123 \" 12345678901234567890123"}"#,
+        json!({"t": "say 12345678901234567890123 \" 12345678901234567890123"}),
+    );
     check("99999999999999999999", json!("99999999999999999999"));
     check(r#"{"a": 1, "a": 2}"#, json!({"a": 2}));
 }
 
 #[test]
 fn quoting_a_number_never_makes_bad_json_good() {
-    for text in ["{12345678901234567890123: 1}", "[012345678901234567890123]", "[1 12345678901234567890123]", "[12345678901234567890123.]", ""] {
+    for text in [
+        "{12345678901234567890123: 1}",
+        "[012345678901234567890123]",
+        "[1 12345678901234567890123]",
+        "[12345678901234567890123.]",
+        "",
+    ] {
         assert!(matches!(parse_result(text), Err(ExactError::Syntax(_))), "{text}");
     }
 }
@@ -41,7 +53,11 @@ fn arguments_that_would_lose_digits_are_refused_by_name() {
     let refusal = error.refusal();
     assert_eq!(refusal.problems[0]["field"], "items[1][\"order id\"]");
     assert_eq!(refusal.problems[0]["problem"], "integer_too_big");
-    assert!(refusal.message.contains("12345678901234567890123") && refusal.message.contains("as text"), "{}", refusal.message);
+    assert!(
+        refusal.message.contains("12345678901234567890123") && refusal.message.contains("as text"),
+        "{}",
+        refusal.message
+    );
     let error = parse_arguments(r#"{"price": 0.12345678901234567890}"#).unwrap_err();
     assert_eq!(error.refusal().problems[0]["field"], "price");
 }
@@ -49,7 +65,10 @@ fn arguments_that_would_lose_digits_are_refused_by_name() {
 #[test]
 fn a_key_given_twice_is_refused_by_name_at_any_depth() {
     let error = parse_arguments(r#"{"a": 1, "to": [{"x": 1}, {"x/y": 1, "z": 2, "x/y": 1}]}"#).unwrap_err();
-    assert_eq!(error, ExactError::DuplicateKey { field: "to[1][\"x/y\"]".to_owned(), pointer: "/to/1/x~1y".to_owned() });
+    assert_eq!(
+        error,
+        ExactError::DuplicateKey { field: "to[1][\"x/y\"]".to_owned(), pointer: "/to/1/x~1y".to_owned() }
+    );
     assert!(error.refusal().message.contains("twice"), "{}", error.refusal().message);
     assert!(parse_arguments(r#"{"a": {"a": {"a": 1}}, "b": [{"a": 1}, {"a": 2}]}"#).is_ok());
     // The same key in another spelling.
@@ -78,13 +97,23 @@ fn depth_is_bounded_without_growing_the_stack() {
 
 /// Any JSON text, with numbers of any length in it.
 fn json_text() -> impl Strategy<Value = String> {
-    let number = prop_oneof!["-?[1-9][0-9]{0,40}", "-?(0|[1-9][0-9]{0,20})\\.[0-9]{1,25}", "-?[1-9](\\.[0-9]{1,5})?e[+-]?[0-9]{1,3}"];
-    let leaf = prop_oneof![number, Just("null".to_owned()), Just("true".to_owned()), ".*".prop_map(|text| json!(text).to_string())];
+    let number = prop_oneof![
+        "-?[1-9][0-9]{0,40}",
+        "-?(0|[1-9][0-9]{0,20})\\.[0-9]{1,25}",
+        "-?[1-9](\\.[0-9]{1,5})?e[+-]?[0-9]{1,3}"
+    ];
+    let leaf = prop_oneof![
+        number,
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+        ".*".prop_map(|text| json!(text).to_string())
+    ];
     leaf.prop_recursive(4, 32, 5, |inner| {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..5).prop_map(|items| format!("[{}]", items.join(" , "))),
             proptest::collection::btree_map(".{0,6}", inner, 0..5).prop_map(|fields| {
-                let fields: Vec<String> = fields.into_iter().map(|(key, value)| format!("{}: {value}", json!(key))).collect();
+                let fields: Vec<String> =
+                    fields.into_iter().map(|(key, value)| format!("{}: {value}", json!(key))).collect();
                 format!("{{{}}}", fields.join(","))
             }),
         ]
