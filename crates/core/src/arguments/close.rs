@@ -182,9 +182,14 @@ impl<'a> Survey<'_, 'a> {
         if !self.spells_out(BTreeSet::from([place.start.clone()]), DEPTH) {
             return None;
         }
+        // The only schema that speaks of fields has said what becomes of others.
+        if let [(_, only)] = speakers.as_slice()
+            && has_decided(only.node)
+        {
+            return None;
+        }
         if let [(pointer, only)] = speakers.as_slice()
             && lists(only.node)
-            && !has_decided(only.node)
             && only.reach.steady
             && may_change(pointer)
         {

@@ -51,9 +51,12 @@ pub(super) fn input_schema(schema: &Value) -> Vec<Problem> {
         )];
     };
     let mut problems = self::schema(schema);
-    let is_known = |name: &&str| TYPES.contains(name);
     let types = types_of(root);
-    if root.contains_key("type") && types != ["object"] && !types.is_empty() && types.iter().all(|one| is_known(&one)) {
+    if root.contains_key("type")
+        && types != ["object"]
+        && !types.is_empty()
+        && types.iter().all(|one| TYPES.contains(one))
+    {
         problems.push(Problem::new(
             "/type",
             format!("arguments are an object of named values, not {}", types.join(" or ")),

@@ -1,5 +1,6 @@
 //! Closing objects refuses unknown fields and nothing else.
 
+use proptest::prelude::*;
 use reach_core::arguments::{ArgumentCheck, Schema, closed};
 use serde_json::{Value, json};
 
@@ -181,4 +182,66 @@ fn nullable_is_written_as_a_type() {
     let shown = closed(&schema);
     assert_eq!(shown["properties"]["a"], json!({"type": ["string", "null"], "enum": ["x", null]}));
     assert_eq!(shown["properties"]["nullable"], json!({"type": "integer"}));
+}
+
+/// Schemas of objects that refer to, build upon, choose between and negate one another, over four names.
+fn tangled() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!({"type": "string"})),
+        Just(json!({"type": "object"})),
+        Just(json!({"const": 1})),
+        Just(json!({"$ref": "#/$defs/X"})),
+        Just(json!({"$ref": "#/$defs/Y"})),
+        Just(json!({"required": ["a"]})),
+    ];
+    let schema = leaf.prop_recursive(3, 20, 3, |inner| {
+        let list = proptest::collection::vec(inner.clone(), 1..3);
+        let fields = proptest::collection::btree_map("[a-d]", inner.clone(), 1..3);
+        prop_oneof![
+            fields.clone().prop_map(|fields| json!({"properties": fields})),
+            fields.clone().prop_map(|fields| json!({"type": "object", "properties": fields})),
+            (fields, list.clone()).prop_map(|(fields, list)| json!({"properties": fields, "allOf": list})),
+            list.clone().prop_map(|list| json!({"anyOf": list})),
+            list.prop_map(|list| json!({"oneOf": list})),
+            inner.clone().prop_map(|schema| json!({"not": schema})),
+            (inner.clone(), inner.clone()).prop_map(|(left, right)| json!({"if": left, "then": right})),
+            inner.prop_map(|schema| json!({"additionalProperties": schema})),
+        ]
+    });
+    let fields = proptest::collection::btree_map("[a-d]", schema.clone(), 1..4);
+    (fields, schema.clone(), schema).prop_map(|(fields, x, y)| {
+        json!({"type": "object", "properties": fields, "$defs": {"X": {"properties": {"a": x}}, "Y": {"allOf": [{"$ref": "#/$defs/X"}, y]}}})
+    })
+}
+
+fn object() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![Just(json!("s")), Just(json!(1)), Just(json!({}))];
+    let value = leaf.prop_recursive(4, 16, 3, |inner| {
+        proptest::collection::btree_map("[a-d]", inner, 0..3).prop_map(|fields| json!(fields))
+    });
+    proptest::collection::btree_map("[a-d]", value, 0..3).prop_map(|fields| json!(fields))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn closing_never_makes_a_refused_value_acceptable(schema in tangled(), values in proptest::collection::vec(object(), 12)) {
+        // Schemas that require what they refuse are problems, and no subject here.
+        if let (Ok(open), Ok(enforced)) = (Schema::compile(&schema), Schema::compile(&closed(&schema))) {
+            for value in values {
+                prop_assert!(!enforced.is_valid(&value) || open.is_valid(&value), "{value}\n{schema}\n{}", closed(&schema));
+            }
+        }
+    }
+
+    #[test]
+    fn closing_what_is_closed_refuses_nothing_more(schema in tangled(), values in proptest::collection::vec(object(), 12)) {
+        let once = closed(&schema);
+        if let (Ok(enforced), Ok(twice)) = (Schema::compile(&once), Schema::compile(&closed(&once))) {
+            for value in values {
+                prop_assert_eq!(enforced.is_valid(&value), twice.is_valid(&value), "{}\n{}", value, once);
+            }
+        }
+    }
 }

@@ -169,9 +169,7 @@ proptest! {
                     }
                 }
                 Value::String(text) => {
-                    if wanted.peek() == Some(text) {
-                        wanted.next();
-                    }
+                    wanted.next_if_eq(text);
                 }
                 _ => {}
             }

@@ -1,1 +1,0 @@
-//! A session or trace, call by call.
