@@ -274,7 +274,8 @@ impl Walk<'_> {
         if let Some(output) = &tool.output {
             let problems = output.problems(&serde_json::Value::Object(data.clone()));
             if let Some(first) = problems.first() {
-                let message = format!("the answer does not match the tool's output_schema: {first}");
+                let message =
+                    format!("the answer does not match the tool's output_schema at `{}`: {}", first.pointer, first.message);
                 return Err(Failure::new(FailureKind::Malformed, Phase::Answered, message));
             }
         }

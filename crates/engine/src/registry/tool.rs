@@ -9,6 +9,7 @@ use reach_core::{Adapter, Credential, Problem, ToolSpec};
 use super::Upstream;
 
 /// A tool as the configuration hands it over.
+#[derive(Clone)]
 pub struct Declared {
     /// What the operator declared.
     pub spec: ToolSpec,
@@ -33,7 +34,7 @@ pub(crate) type OutputCheck = reach_core::arguments::Schema;
 
 impl Tool {
     pub(super) fn compile(declared: Declared, upstream: Arc<Upstream>) -> Result<Self, Vec<Problem>> {
-        let Declared { spec, adapter, credential } = declared;
+        let Declared { mut spec, adapter, credential } = declared;
         let mut problems = Vec::new();
         let check = keep(ArgumentCheck::compile(&spec.input_schema, spec.coerce), "/input_schema", &mut problems);
         let output = spec
@@ -53,7 +54,11 @@ impl Tool {
         });
         match check {
             Some(check) if problems.is_empty() => Ok(Self {
-                spec: Arc::new(spec),
+                // Callers are shown what is enforced: a model that reads the schema is not surprised.
+                spec: Arc::new({
+                    spec.input_schema = check.enforced().clone();
+                    spec
+                }),
                 check: Arc::new(check),
                 output: output.map(Arc::new),
                 verify,

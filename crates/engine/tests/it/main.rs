@@ -1,0 +1,12 @@
+//! The road, walked in front of a scripted upstream and over the real embedded stores.
+//!
+//! The upstream of these tests is an adapter that does what its script says, so that the road's own
+//! rules are seen without a network. The adapters in front of real systems are tested in `toolreach`.
+
+mod cancel;
+mod fallback;
+mod fixture;
+mod once;
+mod reachable;
+mod refused;
+mod results;
