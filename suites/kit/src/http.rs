@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What the server does with one request, once it has read it whole.
@@ -137,7 +137,8 @@ struct State {
 pub struct Server {
     address: SocketAddr,
     state: Arc<State>,
-    _stop: DropGuard,
+    accepting: JoinHandle<()>,
+    stop: DropGuard,
 }
 
 impl Server {
@@ -159,8 +160,15 @@ impl Server {
             received: watch::Sender::new(0),
         });
         let stop = CancellationToken::new();
-        tokio::spawn(accept(listener, Arc::clone(&state), stop.clone()));
-        Ok(Self { address, state, _stop: stop.drop_guard() })
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&state), stop.clone()));
+        Ok(Self { address, state, accepting, stop: stop.drop_guard() })
+    }
+
+    /// Stops; once this returns, nobody listens at the address and no connection is open.
+    pub async fn stop(self) -> SocketAddr {
+        drop(self.stop);
+        let _ = self.accepting.await;
+        self.address
     }
 
     /// Where it listens.
@@ -202,6 +210,11 @@ impl Server {
     /// How many connections were ever accepted.
     pub fn accepted(&self) -> usize {
         *self.state.accepted.borrow()
+    }
+
+    /// Waits until `count` connections have been accepted. Never ends if they do not come.
+    pub async fn connected(&self, count: usize) {
+        let _ = self.state.accepted.subscribe().wait_for(|accepted| *accepted >= count).await;
     }
 
     /// Waits until `count` requests have been read whole. Never ends if they do not come.
