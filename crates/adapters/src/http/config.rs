@@ -60,6 +60,7 @@ pub struct Config {
     /// How many redirects may be followed: 0 to 5. Each hop is checked again; credentials and declared
     /// headers stay with the origin they were meant for.
     #[serde(default)]
+    #[schemars(range(max = 5))]
     pub follow_redirects: u8,
 
     /// The most bytes an answer may have, as sent and again once decompressed. Default 4 MiB.

@@ -64,6 +64,10 @@ pub(crate) struct HttpTool {
 
 /// Builds the adapter of one declared tool, or says everything that is wrong with the declaration.
 pub fn build(config: Config, declared: &Declared<'_>) -> Result<Arc<dyn Adapter>, Vec<Problem>> {
+    Ok(Arc::new(build_tool(config, declared)?))
+}
+
+fn build_tool(config: Config, declared: &Declared<'_>) -> Result<HttpTool, Vec<Problem>> {
     let mut problems = Vec::new();
     let names: Vec<&str> = declared.arguments().collect();
     let arguments = || names.iter().copied();
@@ -105,7 +109,7 @@ pub fn build(config: Config, declared: &Declared<'_>) -> Result<Arc<dyn Adapter>
     let asked = config.connect_timeout_ms.map_or(CONNECT_TIMEOUT, Duration::from_millis);
     let connect_timeout = asked.min(declared.timeout / 2).max(Duration::from_millis(1));
     match (place, problems.is_empty()) {
-        (Some(place), true) => Ok(Arc::new(HttpTool {
+        (Some(place), true) => Ok(HttpTool {
             method: config.method.to_http(),
             target: target(&place),
             place,
@@ -115,7 +119,7 @@ pub fn build(config: Config, declared: &Declared<'_>) -> Result<Arc<dyn Adapter>
             follow_redirects: config.follow_redirects,
             idempotency_header,
             clients: Clients::shared(connect_timeout),
-        })),
+        }),
         _ => Err(problems),
     }
 }

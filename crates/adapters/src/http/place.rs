@@ -438,4 +438,30 @@ mod tests {
             assert!(place(source).is_err(), "{source}");
         }
     }
+
+    proptest::proptest! {
+        /// Whatever the value: it is refused, or it stands whole in its own segment and parameter.
+        #[test]
+        fn no_value_leaves_its_place(id in "\\PC*|[./\\\\%?#@:{}a\r\n\t ]{0,8}", q in "\\PC*") {
+            let place = place("https://host:8443/a/{id}/b?q={q}&z=1").unwrap();
+            let arguments = json!({"id": id, "q": q});
+            match place.render(arguments.as_object().unwrap(), None) {
+                Err(failure) => {
+                    assert_eq!(failure.phase, reach_core::Phase::Rejected);
+                    assert!(id.is_empty() || is_dots(&id), "{id:?}");
+                }
+                Ok(url) => {
+                    let segments: Vec<&str> = url.path_segments().unwrap().collect();
+                    assert_eq!((segments.len(), segments[0], segments[2]), (3, "a", "b"));
+                    let decoded: Vec<u8> = url::form_urlencoded::parse(format!("x={}", segments[1]).as_bytes())
+                        .flat_map(|(_, value)| value.into_owned().into_bytes())
+                        .collect();
+                    assert_eq!(String::from_utf8(decoded).unwrap(), id);
+                    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+                    assert_eq!(pairs, [("q".to_owned(), q), ("z".to_owned(), "1".to_owned())]);
+                    assert_eq!(&url[..url::Position::BeforePath], "https://host:8443");
+                }
+            }
+        }
+    }
 }

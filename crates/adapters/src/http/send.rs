@@ -256,3 +256,70 @@ fn without_query(url: &Url) -> String {
     url.set_query(None);
     url.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use reach_core::ToolId;
+    use serde_json::json;
+
+    use super::*;
+    use crate::shared::Declared;
+
+    fn tool() -> HttpTool {
+        let config =
+            json!({"url": "https://api.example.com/a", "headers": {"X-Shop-Key": "k-1"}, "credential": "shop"});
+        let schema = json!({"type": "object"});
+        let tool_id = ToolId::asked("tool");
+        let timeout = Duration::from_secs(10);
+        let declared =
+            Declared { tool_id: &tool_id, input_schema: &schema, effect: Effect::Read, timeout, base: Path::new(".") };
+        super::super::build_tool(serde_json::from_value(config).unwrap(), &declared).unwrap()
+    }
+
+    fn attempt(credential: Credential) -> Attempt {
+        let mut attempt = Attempt::new(ToolId::asked("tool"), reach_core::Object::new(), Effect::Read);
+        attempt.credential = Some(Arc::new(credential));
+        attempt.upstream_key = Some("once-1".into());
+        attempt
+    }
+
+    fn led(tool: &HttpTool, attempt: &Attempt, from: Outgoing, to: &str) -> Outgoing {
+        let url = Url::parse(to).unwrap();
+        let trust = redirect::trust(tool.place.origin(), &url);
+        lead_on(tool, attempt, from, redirect::Hop { url, same_request: true }, trust).unwrap()
+    }
+
+    #[test]
+    fn another_origin_gets_neither_credential_nor_declared_headers_and_gets_none_back() {
+        let tool = tool();
+        let attempt = attempt(Credential::Bearer("s3cr3t".into()));
+        let first = prepare(&tool, &attempt).unwrap();
+        for name in ["authorization", "x-shop-key", "idempotency-key"] {
+            assert!(first.headers.contains_key(name), "{name}");
+        }
+        let stayed = led(&tool, &attempt, first, "https://api.example.com/b");
+        assert!(stayed.headers.contains_key("authorization"));
+        let mut outgoing = stayed;
+        for to in ["https://api.example.com:8443/", "https://evil.example/", "https://api.example.com/back"] {
+            outgoing = led(&tool, &attempt, outgoing, to);
+            for name in ["authorization", "x-shop-key", "idempotency-key"] {
+                assert!(!outgoing.headers.contains_key(name), "{to} {name}");
+            }
+            assert!(outgoing.headers.contains_key("x-request-id"));
+        }
+    }
+
+    #[test]
+    fn a_key_in_the_query_is_not_carried_to_another_origin() {
+        let tool = tool();
+        let key = Credential::ApiKey { place: KeyPlace::Query, name: "key".into(), key: "s3cr3t".into() };
+        let attempt = attempt(key);
+        let first = prepare(&tool, &attempt).unwrap();
+        assert_eq!(first.url.query(), Some("key=s3cr3t"));
+        let away = led(&tool, &attempt, first, "https://evil.example/?x=1");
+        assert_eq!((away.url.query(), away.trust), (Some("x=1"), Trust::Found));
+    }
+}
