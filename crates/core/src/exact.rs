@@ -70,7 +70,13 @@ impl ExactError {
             Self::TooManyDigits { pointer, number, is_integer, .. } => {
                 let kind = if *is_integer { Kind::IntegerTooBig } else { Kind::Other };
                 let wanted = if *is_integer { "integer that fits into 64 bits" } else { "number of at most 15 digits" };
-                (pointer.as_str(), kind, Some(number.clone()), wanted, "digits would be lost; send it as text, in quotes")
+                (
+                    pointer.as_str(),
+                    kind,
+                    Some(number.clone()),
+                    wanted,
+                    "digits would be lost; send it as text, in quotes",
+                )
             }
             Self::DuplicateKey { pointer, .. } => {
                 (pointer.as_str(), Kind::Other, None, "each field once", "it is given twice; send it once")

@@ -160,6 +160,9 @@ async fn big_integers_of_an_answer_keep_every_digit() {
     let body = r#"{"a":9007199254740993,"b":18446744073709551615,"c":-9223372036854775808}"#;
     let Payload::Json(value) = payload(Reply::json(200, body), json!({})).await else { panic!("no JSON") };
     assert_eq!(value.to_string(), body);
+    // What no number can hold is text with all its digits.
+    let body = Reply::json(200, r#"{"d":123456789012345678901234567890}"#);
+    assert_eq!(payload(body, json!({})).await, Payload::Json(json!({"d": "123456789012345678901234567890"})));
 }
 
 #[tokio::test]

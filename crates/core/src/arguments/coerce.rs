@@ -127,7 +127,10 @@ impl Search<'_> {
             }
             let fails = self.schema.errors(&tried).any(|error| {
                 error.instance_path().as_str() == place
-                    && matches!(error.kind(), Cause::AnyOf { .. } | Cause::OneOfNotValid { .. } | Cause::OneOfMultipleValid { .. })
+                    && matches!(
+                        error.kind(),
+                        Cause::AnyOf { .. } | Cause::OneOfNotValid { .. } | Cause::OneOfMultipleValid { .. }
+                    )
             });
             if !fails && !ways.iter().any(|(_, known)| *known == tried) {
                 ways.push((changes, tried));

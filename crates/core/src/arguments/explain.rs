@@ -69,9 +69,7 @@ impl Explainer<'_> {
                 unexpected.iter().map(|name| self.unknown(place, node, name)).collect()
             }
             Cause::UnevaluatedProperties { unexpected } => self.unevaluated(place, node, unexpected),
-            Cause::AnyOf { context } | Cause::OneOfNotValid { context } => {
-                self.nearest_branch(place, node, context)
-            }
+            Cause::AnyOf { context } | Cause::OneOfNotValid { context } => self.nearest_branch(place, node, context),
             Cause::OneOfMultipleValid { .. } => {
                 let advice = "send the fields of one of them only";
                 vec![self.fault(place, Kind::Other, "a value that fits one of the alternatives, not several", advice)]
@@ -83,7 +81,9 @@ impl Explainer<'_> {
                 let advice = format!("rename the field {}", clipped(&error.instance().to_string()));
                 vec![self.fault(place, Kind::Other, "field names as the tool describes them", &advice)]
             }
-            Cause::UniqueItems => vec![self.fault(place, Kind::Other, "items that all differ", "take the repeated items out")],
+            Cause::UniqueItems => {
+                vec![self.fault(place, Kind::Other, "items that all differ", "take the repeated items out")]
+            }
             Cause::Type { .. } => vec![self.wrong_type(place, node)],
             Cause::Enum { .. } | Cause::Constant { .. } => vec![self.wrong_value(place, node)],
             Cause::Pattern { .. } => vec![self.broken(place, node, Kind::Pattern)],
@@ -92,7 +92,10 @@ impl Explainer<'_> {
                 let count = error.instance().as_str().map_or(0, |text| text.chars().count());
                 vec![self.broken(place, node, Kind::Length).or_advice(&format!("it has {count} characters"))]
             }
-            Cause::MinItems { .. } | Cause::MaxItems { .. } | Cause::AdditionalItems { .. } | Cause::UnevaluatedItems { .. } => {
+            Cause::MinItems { .. }
+            | Cause::MaxItems { .. }
+            | Cause::AdditionalItems { .. }
+            | Cause::UnevaluatedItems { .. } => {
                 let count = error.instance().as_array().map_or(0, Vec::len);
                 vec![self.broken(place, node, Kind::Length).or_advice(&format!("it has {count} items"))]
             }
@@ -161,7 +164,14 @@ impl Explainer<'_> {
             }
         };
         let sent = self.sent(&pointer);
-        Fault { pointer, kind: Kind::Unknown, sent, wanted: "only the fields the tool names".to_owned(), advice, send: None }
+        Fault {
+            pointer,
+            kind: Kind::Unknown,
+            sent,
+            wanted: "only the fields the tool names".to_owned(),
+            advice,
+            send: None,
+        }
     }
 
     /// A field that a failing branch declares is not unknown: the branch's own fault is the one to tell.
@@ -178,19 +188,19 @@ impl Explainer<'_> {
         if !others_fail {
             faults.extend(declared.into_iter().map(|name| {
                 let pointer = format!("{place}/{}", escape(name));
-                self.fault(&pointer, Kind::Unknown, "only fields that go together", "it does not go with the other fields; leave it out")
+                self.fault(
+                    &pointer,
+                    Kind::Unknown,
+                    "only fields that go together",
+                    "it does not go with the other fields; leave it out",
+                )
             }));
         }
         faults
     }
 
     /// A union is told by the branch that came nearest; branches of equal distance by what all of them want.
-    fn nearest_branch(
-        &self,
-        place: &str,
-        node: &str,
-        context: &[Vec<ValidationError<'static>>],
-    ) -> Vec<Fault> {
+    fn nearest_branch(&self, place: &str, node: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<Fault> {
         let names: Option<Vec<&str>> = context
             .iter()
             .map(|branch| match branch.as_slice() {
@@ -206,7 +216,8 @@ impl Explainer<'_> {
             let wanted = format!("one of the fields {}", names.join(", "));
             return vec![Fault { sent: None, ..self.fault(place, Kind::Missing, &wanted, "") }];
         }
-        let distance = |branch: &[ValidationError<'static>]| branch.iter().map(|error| weight(error, place)).sum::<usize>();
+        let distance =
+            |branch: &[ValidationError<'static>]| branch.iter().map(|error| weight(error, place)).sum::<usize>();
         let best = context.iter().map(|branch| distance(branch)).min().unwrap_or(FAR);
         let all_far = best >= FAR;
         let mut nearest = context.iter().filter(|branch| distance(branch) == best);
@@ -217,7 +228,8 @@ impl Explainer<'_> {
                 branch.iter().flat_map(|error| self.explain(error)).collect()
             }
             (first, _) => {
-                let told = first.and_then(|branch| branch.first()).and_then(|error| self.explain(error).into_iter().next());
+                let told =
+                    first.and_then(|branch| branch.first()).and_then(|error| self.explain(error).into_iter().next());
                 let kind = told.map_or(Kind::Other, |fault| fault.kind);
                 vec![self.told_simply(self.fault(place, kind, &wanted::words(self.document, node), ""))]
             }
@@ -231,9 +243,9 @@ impl Explainer<'_> {
         let types = family.types();
         let (advice, send) = match value {
             Value::Null if self.is_optional(place) => ("leave the field out".to_owned(), None),
-            Value::String(text) => match coerce::converted(value, &types).or_else(|| {
-                coerce::converted(&Value::from(coerce::trimmed(text)), &types)
-            }) {
+            Value::String(text) => match coerce::converted(value, &types)
+                .or_else(|| coerce::converted(&Value::from(coerce::trimmed(text)), &types))
+            {
                 Some(converted @ (Value::Number(_) | Value::Bool(_))) => {
                     let kind = if converted.is_number() { "number" } else { "value" };
                     let fits = self.fits(place, &converted);
@@ -285,7 +297,9 @@ impl Explainer<'_> {
         }
         let texts = values.iter().filter_map(|value| value.as_str());
         match value.as_str().map(|text| nearest(text, texts, 1)).as_deref() {
-            Some([meant]) => Fault { advice: format!("did you mean {}?", clipped(&Value::from(*meant).to_string())), ..fault },
+            Some([meant]) => {
+                Fault { advice: format!("did you mean {}?", clipped(&Value::from(*meant).to_string())), ..fault }
+            }
             _ => fault,
         }
     }
@@ -398,7 +412,8 @@ fn weight(error: &ValidationError<'_>, place: &str) -> usize {
         Cause::Enum { options } if options.as_array().is_some_and(|options| options.len() == 1) => 20,
         Cause::AnyOf { context } | Cause::OneOfNotValid { context } => {
             let inside = error.instance_path().as_str();
-            let here = context.iter().map(|branch| branch.iter().map(|error| weight(error, inside)).sum::<usize>()).min();
+            let here =
+                context.iter().map(|branch| branch.iter().map(|error| weight(error, inside)).sum::<usize>()).min();
             let here = here.unwrap_or(1);
             if inside == place { here } else { here.min(FAR - 1) }
         }

@@ -64,7 +64,8 @@ impl<'a> Document<'a> {
                 || (!pointer.is_empty() && node.contains_key("$id"));
         });
         let dialect = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
-        let is_old = ["draft-03", "draft-04", "draft-05", "draft-06", "draft-07"].iter().any(|old| dialect.contains(old));
+        let is_old =
+            ["draft-03", "draft-04", "draft-05", "draft-06", "draft-07"].iter().any(|old| dialect.contains(old));
         Self { root, anchors, is_old, is_intricate }
     }
 
@@ -75,7 +76,9 @@ impl<'a> Document<'a> {
         walk(self.root, |_, node| {
             is_used |= node.contains_key("$recursiveRef");
             is_used |= ["$ref", "$dynamicRef"].iter().filter_map(|key| node.get(*key).and_then(Value::as_str)).any(
-                |reference| reference == "#" || reference.is_empty() || Some(reference.trim_end_matches('#')) == identifier,
+                |reference| {
+                    reference == "#" || reference.is_empty() || Some(reference.trim_end_matches('#')) == identifier
+                },
             );
         });
         is_used
@@ -98,9 +101,8 @@ impl<'a> Document<'a> {
 
     /// The family that judges the value at a place in the arguments.
     pub(super) fn family_at(&self, place: &str) -> Family<'a> {
-        segments(place).fold(self.family([String::new()], true), |family, segment| {
-            self.family(family.of_child(&segment), true)
-        })
+        segments(place)
+            .fold(self.family([String::new()], true), |family, segment| self.family(family.of_child(&segment), true))
     }
 
     /// The family that starts at these schemas.

@@ -119,8 +119,7 @@ fn keyword(pointer: &str, error: &ValidationError<'_>) -> Problem {
             "take it out here and write `required: [name]` one level up",
         ),
         (_, Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_))
-            if matches!(error.kind(), ValidationErrorKind::Type { .. })
-                && error.schema_path().as_str() == "/type" =>
+            if matches!(error.kind(), ValidationErrorKind::Type { .. }) && error.schema_path().as_str() == "/type" =>
         {
             Problem::new(
                 pointer,
@@ -235,8 +234,13 @@ fn required_but_unknown(schema: &Value) -> Vec<Problem> {
                 member.node.contains_key("patternProperties")
                     || member.node.get("additionalProperties").is_some_and(|rest| rest != &Value::Bool(false))
             });
-        let own: Vec<&str> =
-            node.get("properties").and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        let own: Vec<&str> = node
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.as_str())
+            .collect();
         let known = if is_closed_here { own } else { family.names() };
         if !is_closed_here && !is_closed_below {
             return;
@@ -254,7 +258,9 @@ fn required_but_unknown(schema: &Value) -> Vec<Problem> {
                     at,
                     format!("`{name}` is required, but `properties` does not name it and other fields are refused"),
                     match meant.first() {
-                        Some(meant) => format!("did you mean `{meant}`? Otherwise describe `{name}` under `properties`"),
+                        Some(meant) => {
+                            format!("did you mean `{meant}`? Otherwise describe `{name}` under `properties`")
+                        }
                         None => format!("describe `{name}` under `properties`, or set `additionalProperties: true`"),
                     },
                 ));

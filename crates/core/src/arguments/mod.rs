@@ -83,8 +83,7 @@ impl ArgumentCheck {
             Value::Object(arguments) => redact::arguments(arguments, &self.enforced),
             other => other.clone(),
         };
-        let explainer =
-            Explainer { schema: &self.schema, document: &document, instance: &value, masked: &masked };
+        let explainer = Explainer { schema: &self.schema, document: &document, instance: &value, masked: &masked };
         let (mut faults, total) = explainer.faults();
         faults.extend(too_big.iter().map(|place| explainer.too_big(place)));
         Err(refusal(faults, total + too_big.len(), Some(&value)))

@@ -66,7 +66,8 @@ fn own(document: &Document<'_>, pointer: &str, node: &Map<String, Value>, depth:
     if let Some(values) = node.get("enum").and_then(Value::as_array) {
         return enumeration(values);
     }
-    let types: Vec<String> = types_of(node).into_iter().map(|name| type_words(document, pointer, node, name, depth)).collect();
+    let types: Vec<String> =
+        types_of(node).into_iter().map(|name| type_words(document, pointer, node, name, depth)).collect();
     let mut words = if types.is_empty() { "value".to_owned() } else { types.join(" or ") };
     if let Some(pattern) = node.get("pattern").and_then(Value::as_str) {
         words.push_str(&format!(" matching {}", clipped(pattern)));
@@ -140,7 +141,28 @@ fn example(node: &Map<String, Value>, pattern: &str) -> Option<String> {
     let declared = node.get("examples").and_then(Value::as_array).into_iter().flatten();
     let declared = declared.chain(node.get("example")).chain(node.get("default")).filter_map(Value::as_str);
     let description = node.get("description").and_then(Value::as_str).unwrap_or_default();
-    let edges = |c: char| matches!(c, '"' | '\'' | '`' | '(' | ')' | '[' | ']' | ',' | ';' | ':' | '.' | '“' | '”' | '：' | '，' | '。' | '（' | '）');
+    let edges = |c: char| {
+        matches!(
+            c,
+            '"' | '\''
+                | '`'
+                | '('
+                | ')'
+                | '['
+                | ']'
+                | ','
+                | ';'
+                | ':'
+                | '.'
+                | '“'
+                | '”'
+                | '：'
+                | '，'
+                | '。'
+                | '（'
+                | '）'
+        )
+    };
     let described = description
         .split(|c: char| c.is_whitespace() || matches!(c, '，' | '、' | '：' | '（' | '）'))
         .map(|word| word.trim_matches(edges))
