@@ -1,1 +1,6 @@
-//! Placeholder.
+//! What the tests of several crates stand on: other sides that misbehave on purpose.
+//!
+//! Nothing here knows a crate of ours: a server in this kit speaks its protocol over a real socket, so
+//! that the same one serves the tests of an adapter, of the executor and of the whole gateway.
+
+pub mod http;
