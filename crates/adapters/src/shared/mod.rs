@@ -1,5 +1,6 @@
 //! Plumbing that more than one adapter uses. Plumbing only: what a failure means is each adapter's own.
 
+pub mod secret;
 pub mod template;
 
 use std::path::Path;
