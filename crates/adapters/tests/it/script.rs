@@ -1,6 +1,13 @@
 //! The `script` adapter in the shared suite, and what is its own: what a program sees, what its end
 //! means, and that nothing of it is left behind. Attacks on its arguments are in `attack`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "everything here is a test or serves one; what fails here is a finding"
+)]
+
 mod attack;
 mod declaration;
 
