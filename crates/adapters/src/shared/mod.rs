@@ -1,6 +1,7 @@
 //! Plumbing that more than one adapter uses. Plumbing only: what a failure means is each adapter's own.
 
 pub mod address;
+pub mod secret;
 pub mod template;
 
 use std::path::Path;
