@@ -41,9 +41,15 @@ fn decide(context: &AuthContext<'_>, reads: bool) -> Authorization {
         AuthAction::Insert { table_name }
         | AuthAction::Delete { table_name }
         | AuthAction::Update { table_name, .. } => !reads && !table_name.to_lowercase().starts_with("sqlite_"),
-        // A full-text table asks this of itself.
-        AuthAction::Pragma { pragma_name, pragma_value: None } => pragma_name.eq_ignore_ascii_case("data_version"),
+        AuthAction::Pragma { pragma_name, pragma_value } => is_harmless(pragma_name, pragma_value),
         _ => false,
     };
     if allowed { Authorization::Allow } else { Authorization::Deny }
+}
+
+/// Pragmas that only describe: tables and their columns, and what a full-text table asks of itself.
+fn is_harmless(name: &str, value: Option<&str>) -> bool {
+    let described = ["table_info", "table_xinfo", "table_list", "index_list", "index_info", "foreign_key_list"];
+    let name = name.to_lowercase();
+    described.contains(&name.as_str()) || (name == "data_version" && value.is_none())
 }
