@@ -7,9 +7,11 @@
 //! reads a file, waits or panics.
 
 mod index;
+mod passages;
 mod words;
 
 pub use index::Index;
+pub use passages::passages;
 pub use words::{is_cjk, words};
 
 use std::collections::HashMap;
