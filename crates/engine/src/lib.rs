@@ -4,6 +4,7 @@
 //! each [`reach_core::Plan`] down the twelve steps in `executor.rs`. It knows no adapter by name, reads
 //! no file, and speaks no HTTP.
 
+pub mod builtin;
 mod engine;
 pub mod registry;
 pub mod shape;
