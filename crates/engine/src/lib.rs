@@ -7,6 +7,7 @@
 //! Read `executor.rs` first, then `gate/` (what says no), `call/` (attempts and the table of failures),
 //! [`shape`] (from answers to data), `journal.rs` (what is written down).
 
+pub mod builtin;
 mod call;
 mod engine;
 mod executor;

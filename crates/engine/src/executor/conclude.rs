@@ -68,11 +68,11 @@ impl Walk<'_> {
         let (limit, how) = head.map_or((reach_core::tool::MAX_RESULT_LENGTH, Shape::Clip), |tool| {
             (tool.spec.max_result_length, tool.spec.shape)
         });
-        let query = self.query();
+        let query = shape::query_of(&self.plan.arguments, self.plan.question.as_deref());
         let whole = data.clone();
         let shaped = shape::shorten(data, limit, how, &query);
         let Some(cut) = shaped.truncated else { return shaped.data };
-        let (media_type, bytes) = blob_of(&whole);
+        let (media_type, bytes) = shape::blob_of(&whole);
         let blob = self.spill(media_type, bytes).await;
         self.journal.add(EventKind::Shortened { shown: cut.shown, total: cut.total, blob: blob.clone() });
         self.meta.truncated = Some(Truncated { shown: cut.shown, total: cut.total, blob, how: cut.how.to_owned() });
@@ -97,28 +97,5 @@ impl Walk<'_> {
                 None
             }
         }
-    }
-
-    /// What the passages of a long result are ranked against: the arguments and, where known, the question.
-    fn query(&self) -> String {
-        let mut query = self.plan.question.clone().unwrap_or_default();
-        for value in self.plan.arguments.values() {
-            query.push(' ');
-            match value {
-                serde_json::Value::String(text) => query.push_str(text),
-                other => query.push_str(&other.to_string()),
-            }
-        }
-        query
-    }
-}
-
-/// The whole of a result as it is kept: plain text as text, everything else as JSON with one item a line.
-fn blob_of(data: &Object) -> (&'static str, Vec<u8>) {
-    match data.get("value") {
-        Some(serde_json::Value::String(text)) if data.len() == 1 => {
-            ("text/plain; charset=utf-8", text.clone().into_bytes())
-        }
-        _ => ("application/json", serde_json::to_vec_pretty(data).unwrap_or_default()),
     }
 }

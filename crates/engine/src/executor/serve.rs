@@ -268,8 +268,8 @@ impl Walk<'_> {
     /// Step 11, first half: the answer as data, against the tool's own promise.
     async fn decode(&mut self, tool: &Tool, payload: reach_core::Payload) -> Result<Object, Failure> {
         let mut data = match shape::data_of(payload) {
-            shape::Decoded::Data(data) => data,
-            shape::Decoded::Binary { media_type, bytes } => return Ok(self.store_binary(media_type, bytes).await),
+            shape::DataOrBinary::Data(data) => data,
+            shape::DataOrBinary::Binary { media_type, bytes } => return Ok(self.store_binary(media_type, bytes).await),
         };
         if let Some(output) = &tool.output {
             let problems = output.problems(&serde_json::Value::Object(data.clone()));
