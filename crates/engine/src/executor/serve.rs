@@ -274,8 +274,10 @@ impl Walk<'_> {
         if let Some(output) = &tool.output {
             let problems = output.problems(&serde_json::Value::Object(data.clone()));
             if let Some(first) = problems.first() {
-                let message =
-                    format!("the answer does not match the tool's output_schema at `{}`: {}", first.pointer, first.message);
+                let message = format!(
+                    "the answer does not match the tool's output_schema at `{}`: {}",
+                    first.pointer, first.message
+                );
                 return Err(Failure::new(FailureKind::Malformed, Phase::Answered, message));
             }
         }

@@ -11,18 +11,14 @@ use crate::fixture::{Act, Gateway, Upstream, caller, plan, tool};
 fn with_fallback(effect: Effect) -> reach_core::ToolSpec {
     let mut spec = tool("orders", effect);
     spec.timeout = Duration::from_secs(2);
-    spec.fallback = Some(Fallback {
-        tool_id: ToolId::parse("orders_v2").unwrap(),
-        arguments: Default::default(),
-    });
+    spec.fallback = Some(Fallback { tool_id: ToolId::parse("orders_v2").unwrap(), arguments: Default::default() });
     spec
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_upstream_falls_back_and_the_envelope_says_who_served() {
     let (slow, stand_in) = (Upstream::new("v1", [Act::Stall]), Upstream::new("v2", []));
-    let gateway =
-        Gateway::new(vec![(with_fallback(Effect::Read), slow), (tool("orders_v2", Effect::Read), stand_in)]);
+    let gateway = Gateway::new(vec![(with_fallback(Effect::Read), slow), (tool("orders_v2", Effect::Read), stand_in)]);
     let envelope = gateway.call("orders", json!({"id": "1"})).await;
     assert!(envelope.is_ok());
     assert_eq!(envelope.tool.as_str(), "orders");
@@ -78,8 +74,7 @@ async fn a_plan_may_ask_for_the_failure_instead() {
 async fn when_the_whole_chain_fails_the_first_failure_is_the_answer_and_the_last_is_named() {
     let dead = Upstream::new("v1", vec![Act::Refuse; 3]);
     let broken = Upstream::new("v2", vec![Act::Fail(FailureKind::ServerError, None); 3]);
-    let gateway =
-        Gateway::new(vec![(with_fallback(Effect::Read), dead), (tool("orders_v2", Effect::Read), broken)]);
+    let gateway = Gateway::new(vec![(with_fallback(Effect::Read), dead), (tool("orders_v2", Effect::Read), broken)]);
     let envelope = gateway.call("orders", json!({"id": "1"})).await;
     let error = envelope.error.unwrap();
     assert_eq!((error.code, error.retryable), (ErrorCode::UpstreamUnavailable, true));
@@ -90,10 +85,8 @@ async fn when_the_whole_chain_fails_the_first_failure_is_the_answer_and_the_last
 #[tokio::test]
 async fn a_write_that_was_not_sent_falls_back_once_and_is_recorded_under_the_head() {
     let (dead, stand_in) = (Upstream::new("v1", vec![Act::Refuse; 3]), Upstream::new("v2", []));
-    let gateway = Gateway::new(vec![
-        (with_fallback(Effect::Write), dead),
-        (tool("orders_v2", Effect::Write), stand_in.clone()),
-    ]);
+    let gateway =
+        Gateway::new(vec![(with_fallback(Effect::Write), dead), (tool("orders_v2", Effect::Write), stand_in.clone())]);
     let first = gateway.call_with_key("orders", "k", json!({"id": "1"})).await;
     let second = gateway.call_with_key("orders", "k", json!({"id": "1"})).await;
     assert!(first.is_ok() && second.meta.replayed);

@@ -58,10 +58,6 @@ impl Upstream {
         })
     }
 
-    pub(crate) fn then(&self, act: Act) {
-        self.script.lock().push_back(act);
-    }
-
     pub(crate) fn asked(&self) -> u32 {
         self.asked.load(Ordering::SeqCst)
     }

@@ -105,7 +105,9 @@ async fn the_intent_is_in_the_journal_before_the_attempt() {
     let envelope = gateway.call("send", json!({"id": "1"})).await;
     let steps = gateway.steps(&envelope).await;
     let at = |wanted: fn(&EventKind) -> bool| steps.iter().position(wanted).unwrap();
-    assert!(at(|step| matches!(step, EventKind::Intended)) < at(|step| matches!(step, EventKind::AttemptStarted { .. })));
+    assert!(
+        at(|step| matches!(step, EventKind::Intended)) < at(|step| matches!(step, EventKind::AttemptStarted { .. }))
+    );
 }
 
 #[tokio::test]
@@ -139,8 +141,7 @@ fn verifiable() -> reach_core::ToolSpec {
 async fn an_unknown_outcome_is_settled_by_its_verifying_tool_as_done() {
     let upstream = Upstream::new("up", [Act::Fail(FailureKind::Interrupted, None)]);
     let reader = Upstream::new("reader", [Act::Answer(json!({"found": true}))]);
-    let gateway =
-        Gateway::new(vec![(verifiable(), upstream.clone()), (tool("lookup", Effect::Read), reader.clone())]);
+    let gateway = Gateway::new(vec![(verifiable(), upstream.clone()), (tool("lookup", Effect::Read), reader.clone())]);
     let first = gateway.call_with_key("send", "k", json!({"id": "1"})).await;
     assert!(first.error.unwrap().hint.unwrap().contains("lookup"));
     let second = gateway.call_with_key("send", "k", json!({"id": "1"})).await;

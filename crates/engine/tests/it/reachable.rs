@@ -17,8 +17,7 @@ async fn a_dead_upstream_becomes_unreachable_is_probed_and_recovers() {
     alternative.scope = Some("order:read".to_owned());
     let mut orders = tool("orders", Effect::Read);
     orders.scope = Some("order:read".to_owned());
-    let gateway =
-        Gateway::new(vec![(orders, upstream.clone()), (alternative, Upstream::new("archive", []))]);
+    let gateway = Gateway::new(vec![(orders, upstream.clone()), (alternative, Upstream::new("archive", []))]);
     let first = gateway.call("orders", json!({"id": "1"})).await;
     assert_eq!((first.code(), first.meta.attempts), (Some(ErrorCode::UpstreamUnavailable), 3));
 
@@ -160,7 +159,8 @@ async fn calls_beyond_the_cap_wait_by_priority_and_those_that_cannot_wait_are_no
     assert!(first.is_ok() && low.is_ok() && high.is_ok());
     let error = hasty.error.unwrap();
     assert_eq!((error.code, error.retryable), (ErrorCode::Overloaded, true));
-    let order: Vec<String> = upstream.seen.lock().iter().map(|(seen, _)| seen["id"].as_str().unwrap().to_owned()).collect();
+    let order: Vec<String> =
+        upstream.seen.lock().iter().map(|(seen, _)| seen["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(order, ["first", "high", "low"]);
     let steps = gateway.steps(&low).await;
     assert!(steps.iter().any(|step| matches!(step, EventKind::Waited { .. })));

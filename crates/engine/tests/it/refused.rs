@@ -44,7 +44,13 @@ async fn a_tool_out_of_scope_is_answered_like_one_that_does_not_exist_and_the_jo
     assert_eq!(upstream.asked(), 0);
     let steps = gateway.steps(&hidden).await;
     assert!(steps.iter().any(|step| matches!(step, EventKind::Refused { reason: ErrorCode::Forbidden, .. })));
-    assert!(gateway.engine.tools(&caller("reader", &["order:read"])).iter().all(|spec| spec.tool_id.as_str() != "delete_order"));
+    assert!(
+        gateway
+            .engine
+            .tools(&caller("reader", &["order:read"]))
+            .iter()
+            .all(|spec| spec.tool_id.as_str() != "delete_order")
+    );
 }
 
 #[tokio::test]
@@ -63,7 +69,8 @@ async fn wrong_arguments_are_refused_by_name_before_anything_is_sent() {
 async fn a_caller_and_a_tool_have_rates_and_the_refusal_says_how_long_to_wait() {
     let mut spec = tool("orders", Effect::Read);
     spec.rate = Some(Rate { per_minute: 60, burst: 2 });
-    let gateway = Gateway::new(vec![(spec, Upstream::new("up", [])), (tool("free", Effect::Read), Upstream::new("up", []))]);
+    let gateway =
+        Gateway::new(vec![(spec, Upstream::new("up", [])), (tool("free", Effect::Read), Upstream::new("up", []))]);
     for _ in 0..2 {
         assert!(gateway.call("orders", json!({"id": "1"})).await.is_ok());
     }
