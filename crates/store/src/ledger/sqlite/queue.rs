@@ -212,8 +212,9 @@ impl Lines {
     fn take(&mut self) -> Batch {
         let waiting = self.wishes.len().min(WISHES_PER_BATCH);
         let rows = self.rows.len().min(if waiting > 0 { ROWS_BESIDE_WISHES } else { ROWS_PER_BATCH });
-        let mut wishes = std::mem::take(&mut self.endings);
-        wishes.extend(self.wishes.drain(..waiting));
+        let mut wishes: Vec<Wish> = self.wishes.drain(..waiting).collect();
+        // Whoever waits goes first.
+        wishes.append(&mut self.endings);
         let batch = Batch { wishes, rows: self.rows.drain(..rows).collect() };
         self.row_bytes -= batch.rows.iter().map(EncodedRow::weight).sum::<usize>();
         batch
