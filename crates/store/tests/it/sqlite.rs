@@ -5,7 +5,7 @@ use std::path::Path;
 
 use reach_core::{Effect, EventKind};
 use reach_store::Ledger;
-use reach_store::ledger::{Claimed, Ending, SqliteLedger};
+use reach_store::ledger::{Claimed, Ending, Recovered, SqliteLedger};
 use rusqlite::Connection;
 
 use crate::ledger::{SqliteStage, claim, claim_of, intent, key, row};
@@ -198,6 +198,43 @@ async fn owners_opening_a_new_file_at_once_all_get_it() {
         fresh += usize::from(matches!(ledger.claim(claim("r1")).await.unwrap(), Claimed::Fresh { .. }));
     }
     assert_eq!(fresh, 1);
+}
+
+#[tokio::test]
+async fn an_owner_that_came_by_a_link_is_seen_to_live() {
+    let stage = SqliteStage::new();
+    let living = stage.open_here();
+    living.claim(claim("r1")).await.unwrap();
+    living.intend(key("r1"), 1, intent("r1")).await.unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (file, folder) = (elsewhere.path().join("other.db"), elsewhere.path().join("folder"));
+    std::os::unix::fs::symlink(stage.path(), &file).unwrap();
+    std::os::unix::fs::symlink(stage.0.path(), &folder).unwrap();
+    for path in [file, folder.join("ledger.db"), folder.join("../folder/./ledger.db")] {
+        let ledger = SqliteLedger::open(&path).unwrap();
+        assert_eq!(ledger.recover().await.unwrap(), Recovered::default(), "{}", path.display());
+    }
+    living.finish(key("r1"), 1, Ending::Done { envelope: "x".into() }).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_whose_lock_file_was_swept_away_still_tells_how_its_write_ended() {
+    let stage = SqliteStage::new();
+    let (living, other) = (stage.open_here(), stage.open_here());
+    for name in ["sent", "claimed"] {
+        living.claim(claim(name)).await.unwrap();
+    }
+    living.intend(key("sent"), 1, intent("sent")).await.unwrap();
+    for file in std::fs::read_dir(stage.0.path()).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "lock") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    assert_eq!(other.recover().await.unwrap(), Recovered { unknown: 1, released: 1 });
+    assert!(living.intend(key("claimed"), 1, intent("claimed")).await.is_err(), "given away, so not to be sent");
+    living.finish(key("sent"), 1, Ending::Done { envelope: "it went".into() }).await.unwrap();
+    assert_eq!(other.claim(claim("sent")).await.unwrap(), Claimed::Done { envelope: "it went".into() });
 }
 
 #[tokio::test]

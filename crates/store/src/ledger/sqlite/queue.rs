@@ -74,18 +74,22 @@ pub(super) struct Batch {
 }
 
 impl Queue {
-    /// Puts a wish into the line; gives it back when the line is full or the writer is gone.
-    pub(super) fn wish(&self, wish: Wish) -> Result<(), (Wish, StoreError)> {
+    /// Puts a wish into the line, or answers it with the reason why not. There is always room for an
+    /// ending: it frees a record, and there are never more of them than claims.
+    pub(super) fn wish(&self, wish: Wish) {
         let mut lines = self.lines.lock();
-        if lines.closed {
-            return Err((wish, writer_gone()));
-        }
-        if lines.wishes.len() >= WISHES_MAX {
-            return Err((wish, ledger_error("more requests wait for the disk than can be held; send fewer at once")));
-        }
-        lines.wishes.push_back(wish);
-        self.wake.notify_one();
-        Ok(())
+        let refusal = if lines.closed {
+            writer_gone()
+        } else if lines.wishes.len() >= WISHES_MAX && !matches!(wish, Wish::Finish { .. }) {
+            ledger_error("more requests wait for the disk than can be held; send fewer at once")
+        } else {
+            lines.wishes.push_back(wish);
+            self.wake.notify_one();
+            return;
+        };
+        drop(lines);
+        // An ending that comes after the writer is settled by the next recovery.
+        drop(wish.refuse(&refusal));
     }
 
     /// Puts a row into the line, or drops and counts it.

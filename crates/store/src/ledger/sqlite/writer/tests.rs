@@ -11,7 +11,7 @@ fn ledger(folder: &tempfile::TempDir) -> SqliteLedger {
 }
 
 async fn run(ledger: &SqliteLedger, run: fn(&rusqlite::Connection) -> rusqlite::Result<()>) -> Result<(), StoreError> {
-    super::super::told(ledger.ask(|reply| Wish::Run { run, reply })).await
+    super::super::told(ledger.ask(|reply| Wish::Run { run, durable: false, reply })).await
 }
 
 /// As a full disk looks to SQLite: no page more.
@@ -78,6 +78,21 @@ async fn a_full_disk_fails_what_waits_for_it_and_writing_resumes_with_nothing_lo
     assert_eq!(ledger.claim(claim("done")).await.unwrap(), Claimed::Done { envelope }, "and so was the ending");
     assert_eq!(ledger.claim(claim("intended")).await.unwrap(), Claimed::InProgress);
     ledger.intend(key("intended"), 1, row(10)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_durable_batch_waits_for_the_disk_and_the_next_one_does_not() {
+    fn wanted(connection: &rusqlite::Connection, level: i64) -> rusqlite::Result<()> {
+        let found: i64 = connection.query_row("pragma synchronous", [], |row| row.get(0))?;
+        if found == level { Ok(()) } else { Err(rusqlite::Error::IntegralValueOutOfRange(0, found)) }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(&folder);
+    let (full, normal) = (|connection: &_| wanted(connection, 2), |connection: &_| wanted(connection, 1));
+    for _ in 0..2 {
+        super::super::told(ledger.ask(|reply| Wish::Run { run: full, durable: true, reply })).await.unwrap();
+        super::super::told(ledger.ask(|reply| Wish::Run { run: normal, durable: false, reply })).await.unwrap();
+    }
 }
 
 #[tokio::test]
