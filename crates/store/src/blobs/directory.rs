@@ -2,7 +2,8 @@
 //!
 //! A file is one line of JSON (the media type) and then the bytes. The id is the hash of owner and
 //! content, so that reading recomputes it: a wrong owner, a flipped bit and half a file are all "no such
-//! blob". The total size is capped; the oldest go first. Other processes may use the same directory.
+//! blob". So nothing is synced: a power cut may cost a result, and never shows a wrong one. The total
+//! size is capped; the oldest go first. Other processes may use the same directory.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};

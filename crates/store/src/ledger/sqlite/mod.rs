@@ -52,6 +52,9 @@ impl SqliteLedger {
     /// written by a newer reach; the message says what to do.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = schema::open_writer(path)?;
+        // Whoever comes by another spelling or a link must find the same lock files.
+        let path = &std::fs::canonicalize(path)
+            .map_err(|error| ledger_error(format!("cannot find {} again: {error}", path.display())))?;
         let (owner, lock) = OwnerLock::take(path)
             .map_err(|error| ledger_error(format!("cannot make a lock file beside {}: {error}", path.display())))?;
         let owner: Arc<str> = owner.into();
@@ -84,10 +87,7 @@ impl SqliteLedger {
     /// Hands a wish to the writer at once, whether or not the returned future is ever polled.
     fn ask<T: Send + 'static>(&self, wish: impl FnOnce(Reply<T>) -> Wish) -> oneshot::Receiver<Result<T, StoreError>> {
         let (reply, answer) = oneshot::channel();
-        if let Err((wish, error)) = self.queue.wish(wish(reply)) {
-            // An ending refused here finds no line to wait in either; the next recovery settles its record.
-            drop(wish.refuse(&error));
-        }
+        self.queue.wish(wish(reply));
         answer
     }
 
@@ -128,6 +128,7 @@ impl SqliteLedger {
 
 impl Drop for SqliteLedger {
     fn drop(&mut self) {
+        self.readers.close();
         self.queue.close();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

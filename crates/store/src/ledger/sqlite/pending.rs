@@ -45,7 +45,7 @@ impl Drop for PendingClaim {
         // Either the answer is already in the channel, or the writer will find the channel closed.
         self.answer.close();
         if let Ok(Ok(Claimed::Fresh { epoch })) = self.answer.try_recv() {
-            drop(self.queue.wish(finish_unheard(self.key.clone(), epoch, Ending::Released)));
+            self.queue.wish(finish_unheard(self.key.clone(), epoch, Ending::Released));
         }
     }
 }
@@ -84,7 +84,7 @@ impl Drop for PendingIntend {
     fn drop(&mut self) {
         if !self.told {
             // Behind the intent in the same line, so that it finds what the intent left.
-            drop(self.queue.wish(finish_unheard(self.key.clone(), self.epoch, Ending::Released)));
+            self.queue.wish(finish_unheard(self.key.clone(), self.epoch, Ending::Released));
         }
     }
 }

@@ -74,18 +74,22 @@ pub(super) struct Batch {
 }
 
 impl Queue {
-    /// Puts a wish into the line; gives it back when the line is full or the writer is gone.
-    pub(super) fn wish(&self, wish: Wish) -> Result<(), (Wish, StoreError)> {
+    /// Puts a wish into the line, or answers it with the reason why not. There is always room for an
+    /// ending: it frees a record, and there are never more of them than claims.
+    pub(super) fn wish(&self, wish: Wish) {
         let mut lines = self.lines.lock();
-        if lines.closed {
-            return Err((wish, writer_gone()));
-        }
-        if lines.wishes.len() >= WISHES_MAX {
-            return Err((wish, ledger_error("more requests wait for the disk than can be held; send fewer at once")));
-        }
-        lines.wishes.push_back(wish);
-        self.wake.notify_one();
-        Ok(())
+        let refusal = if lines.closed {
+            writer_gone()
+        } else if lines.wishes.len() >= WISHES_MAX && !matches!(wish, Wish::Finish { .. }) {
+            ledger_error("more requests wait for the disk than can be held; send fewer at once")
+        } else {
+            lines.wishes.push_back(wish);
+            self.wake.notify_one();
+            return;
+        };
+        drop(lines);
+        // An ending that comes after the writer is settled by the next recovery.
+        drop(wish.refuse(&refusal));
     }
 
     /// Puts a row into the line, or drops and counts it.
@@ -212,8 +216,9 @@ impl Lines {
     fn take(&mut self) -> Batch {
         let waiting = self.wishes.len().min(WISHES_PER_BATCH);
         let rows = self.rows.len().min(if waiting > 0 { ROWS_BESIDE_WISHES } else { ROWS_PER_BATCH });
-        let mut wishes = std::mem::take(&mut self.endings);
-        wishes.extend(self.wishes.drain(..waiting));
+        let mut wishes: Vec<Wish> = self.wishes.drain(..waiting).collect();
+        // Whoever waits goes first.
+        wishes.append(&mut self.endings);
         let batch = Batch { wishes, rows: self.rows.drain(..rows).collect() };
         self.row_bytes -= batch.rows.iter().map(EncodedRow::weight).sum::<usize>();
         batch

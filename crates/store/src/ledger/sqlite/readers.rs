@@ -28,6 +28,13 @@ impl Readers {
         Self { path, idle: Mutex::default(), permits: Semaphore::new(READERS) }
     }
 
+    /// Closes what is idle and opens nothing more. Whoever closes a file last tidies it up, and a
+    /// connection that only reads cannot.
+    pub(super) fn close(&self) {
+        self.permits.close();
+        self.idle.lock().clear();
+    }
+
     /// Runs one query.
     pub(super) async fn read<T: Send + 'static>(
         self: Arc<Self>,

@@ -48,6 +48,7 @@ pub(super) enum Wish {
     #[cfg(test)]
     Run {
         run: fn(&rusqlite::Connection) -> rusqlite::Result<()>,
+        durable: bool,
         reply: Reply<()>,
     },
 }
@@ -70,18 +71,18 @@ impl Wish {
             Wish::Finish { ending, .. } => *ending != Ending::Released,
             Wish::Claim { .. } | Wish::Ping { .. } => false,
             #[cfg(test)]
-            Wish::Run { .. } => false,
+            Wish::Run { durable, .. } => *durable,
         }
     }
 
-    /// Does it, inside an open transaction. A refusal undoes this wish and no other; `Err` means that
-    /// SQLite gave the whole transaction up, and hands the answer back to be sent with the reason.
+    /// Does it, inside an open transaction. A refusal undoes this wish and no other. An error beside
+    /// the answer means that SQLite gave the whole transaction up.
     pub(super) fn grant(
         self,
         connection: &rusqlite::Connection,
         owner: &str,
         tally: &mut SessionTally,
-    ) -> Result<Answer, (Answer, StoreError)> {
+    ) -> (Answer, Option<StoreError>) {
         match self {
             Wish::Claim { claim, reply } => {
                 let result = apart(connection, |connection| records::claim(connection, owner, &claim));
@@ -121,7 +122,7 @@ impl Wish {
                 wrap(connection, result, |result| Answer::Done { result, reply })
             }
             #[cfg(test)]
-            Wish::Run { run, reply } => {
+            Wish::Run { run, reply, .. } => {
                 let result = apart(connection, |connection| Ok(run(connection)?));
                 wrap(connection, result, |result| Answer::Done { result, reply })
             }
@@ -210,15 +211,8 @@ fn wrap<T>(
     connection: &rusqlite::Connection,
     result: Result<T, Refusal>,
     answer: impl FnOnce(Result<T, StoreError>) -> Answer,
-) -> Result<Answer, (Answer, StoreError)> {
-    match result {
-        Ok(value) => Ok(answer(Ok(value))),
-        Err(refusal) => {
-            let error = StoreError::from(refusal);
-            if connection.is_autocommit() {
-                return Err((answer(Err(error.clone())), error));
-            }
-            Ok(answer(Err(error)))
-        }
-    }
+) -> (Answer, Option<StoreError>) {
+    let result = result.map_err(StoreError::from);
+    let given_up = result.as_ref().err().filter(|_| connection.is_autocommit()).cloned();
+    (answer(result), given_up)
 }

@@ -85,10 +85,7 @@ impl Writer {
                 self.queue.count_dropped(lost);
                 self.counters.commits.fetch_add(1, Ordering::Relaxed);
                 self.counters.durable.fetch_add(u64::from(durable), Ordering::Relaxed);
-                // A full or closed queue leaves an unused claim to the next recovery.
-                for unused in answers.into_iter().filter_map(Answer::send) {
-                    drop(self.queue.wish(unused));
-                }
+                answers.into_iter().filter_map(Answer::send).for_each(|unused| self.queue.wish(unused));
                 Ok(())
             }
             Err(error) => {
@@ -127,13 +124,9 @@ impl Writer {
         let mut unheard = None;
         wishes.reverse();
         while let (None, Some(wish)) = (&unheard, wishes.pop()) {
-            match wish.grant(connection, &self.owner, &mut tally) {
-                Ok(answer) => answers.push(answer),
-                Err((answer, error)) => {
-                    answers.push(answer);
-                    unheard = Some(error);
-                }
-            }
+            let (answer, error) = wish.grant(connection, &self.owner, &mut tally);
+            answers.push(answer);
+            unheard = error;
         }
         if let Some(error) = unheard {
             return Err(error);
