@@ -1,1 +1,2 @@
-//! x
+//! Placeholder.
+pub mod config;

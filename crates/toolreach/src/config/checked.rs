@@ -1,0 +1,143 @@
+//! What a checked configuration is: values that the rest of the program takes as they are.
+//!
+//! Whoever holds a [`Config`] need not check anything again: every reference in it exists, every adapter is
+//! built, every number is within its bounds. It prints no secret.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reach_core::redact::Scrubber;
+use reach_core::{Adapter, Caller, Credential, ToolSpec, breaker};
+use secrecy::SecretString;
+
+/// A checked `reach.yaml`.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How the gateway listens.
+    pub server: ServerSettings,
+    /// The tools in the order declared, adapters built.
+    pub tools: Vec<DeclaredTool>,
+    /// Who may call; empty means whoever is on this machine.
+    pub callers: Vec<DeclaredCaller>,
+    /// Limits of the upstreams named in the file, by target; every other one has [`UpstreamSettings::default`].
+    pub upstreams: BTreeMap<String, UpstreamSettings>,
+    /// Where state is kept.
+    pub state: StateUrls,
+    /// Every secret of the file, for [`Scrubber::new`]: credentials, callers' keys, passwords in URLs.
+    pub secrets: Vec<SecretString>,
+}
+
+impl Config {
+    /// A scrubber that knows every secret of the file.
+    pub fn scrubber(&self) -> Scrubber {
+        Scrubber::new(self.secrets.iter().cloned())
+    }
+}
+
+/// One tool, ready to be called.
+#[derive(Clone)]
+pub struct DeclaredTool {
+    /// What the road knows of it.
+    pub spec: ToolSpec,
+    /// What stands behind it.
+    pub adapter: Arc<dyn Adapter>,
+    /// What its adapter was told to prove itself with.
+    pub credential: Option<Arc<Credential>>,
+}
+
+impl fmt::Debug for DeclaredTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeclaredTool")
+            .field("spec", &self.spec)
+            .field("adapter", &format_args!("{} {}", self.adapter.kind(), self.adapter.target()))
+            .field("credential", &self.credential)
+            .finish()
+    }
+}
+
+/// One caller and what it proves itself with.
+#[derive(Clone, Debug)]
+pub struct DeclaredCaller {
+    /// Its name, scopes and rate.
+    pub caller: Caller,
+    /// Its key; compare it in constant time.
+    pub key: SecretString,
+}
+
+/// Limits of one upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpstreamSettings {
+    /// Attempts under way at the same time at most.
+    pub max_concurrency: usize,
+    /// Attempts that wait in line at most.
+    pub queue: usize,
+    /// When its breaker opens and for how long.
+    pub breaker: breaker::Settings,
+}
+
+impl Default for UpstreamSettings {
+    fn default() -> Self {
+        super::sections::Upstream::default().into()
+    }
+}
+
+/// How the gateway listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// Host names under which it may be reached, `host` or `host:port`; lower case.
+    pub allowed_hosts: Vec<String>,
+    /// Web origins that may call from a browser; lower case, without a trailing slash.
+    pub allowed_origins: Vec<String>,
+    /// Bytes of a request body at most.
+    pub max_body_bytes: usize,
+    /// Connections open at the same time at most.
+    pub max_connections: usize,
+    /// How long a client may take to send a header.
+    pub header_timeout: Duration,
+    /// How long a client may take to send a body.
+    pub body_timeout: Duration,
+    /// How long a connection may stay without a request after its first one.
+    pub idle_timeout: Duration,
+    /// How long a client may refuse to read its answer.
+    pub write_timeout: Duration,
+    /// How long calls under way get to finish when the gateway stops.
+    pub drain_patience: Duration,
+}
+
+/// Where state is kept. Paths are absolute or start where the program was started, as the file's path did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateUrls {
+    /// Events and idempotency records.
+    pub ledger: LedgerUrl,
+    /// Health, breakers and rates.
+    pub board: BoardUrl,
+    /// Whole results.
+    pub blobs: BlobsUrl,
+}
+
+/// Where the ledger is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerUrl {
+    /// A SQLite database in this file, made if it is not there.
+    Sqlite(PathBuf),
+}
+
+/// Where the board is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoardUrl {
+    /// In the memory of this process.
+    Memory,
+}
+
+/// Where the blobs are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlobsUrl {
+    /// In this folder, made if it is not there.
+    Directory(PathBuf),
+}

@@ -1,0 +1,151 @@
+//! Which parts of the file may never be printed.
+//!
+//! A report shows the line it complains about, and people paste reports into tickets. So every value under
+//! `credentials`, `callers` and `state`, every value under a key that names a secret, everything under a key
+//! that is not known (it may be one of those, misspelt), and the password of every URL is masked; values from
+//! the environment never reach a message in the first place.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use reach_core::redact;
+
+use super::tree::{self, Data, Node};
+
+/// What is printed for a hidden value.
+pub(crate) const HIDDEN: &str = "***";
+
+/// The sections whose values are hidden as a whole.
+const SECTIONS: [&str; 3] = ["credentials", "callers", "state"];
+
+/// Whether the value at this pointer may not be printed.
+pub(crate) fn is_hidden(pointer: &str, node: Option<&Node>) -> bool {
+    node.is_some_and(|node| node.from_environment)
+        || tree::parts(pointer).enumerate().any(|(depth, part)| match depth {
+            0 => SECTIONS.contains(&part.as_str()),
+            // The name of a credential, as an adapter's part gives it, is none itself.
+            3 if part == "credential" => false,
+            _ => redact::is_secret_name(&part),
+        })
+}
+
+/// Whether a key may be printed. In a hidden section a slip of the pen turns a value into a key
+/// (`token sk-123` without its colon), so only what looks like the name of a field is shown there, and the
+/// names that callers and credentials are declared under.
+pub(crate) fn key_may_be_shown(parent: &str, key: &str) -> bool {
+    !is_hidden(parent, None)
+        || tree::parts(parent).count() == 1
+        || (key.len() <= 24 && key.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+}
+
+/// A pointer as it may be printed: keys that may not be shown are masked.
+pub(crate) fn shown_pointer(pointer: &str) -> String {
+    let (mut parent, mut shown) = (String::new(), String::new());
+    for part in tree::parts(pointer) {
+        let escaped = tree::escape(&part);
+        shown.push('/');
+        shown.push_str(if key_may_be_shown(&parent, &part) || part.parse::<usize>().is_ok() { &escaped } else { HIDDEN });
+        parent.push('/');
+        parent.push_str(&escaped);
+    }
+    shown
+}
+
+/// The words that say what kind of credential it is. Shown, because they help.
+fn is_kind(pointer: &str, node: &Node) -> bool {
+    let key = pointer.rsplit('/').next().unwrap_or_default();
+    matches!(key, "kind" | "in")
+        && node.text().is_some_and(|text| matches!(text, "bearer" | "basic" | "api_key" | "header" | "query"))
+}
+
+/// The stretches of the text, in characters, that are masked wherever its lines are shown.
+pub(crate) fn hidden_ranges(root: &Node, unknown: &BTreeSet<String>) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    root.walk(&mut String::new(), &mut |pointer, node| {
+        let below_unknown = unknown.iter().any(|key| is_below(pointer, key));
+        if !below_unknown && (!is_hidden(pointer, None) || is_kind(pointer, node)) {
+            return;
+        }
+        match &node.data {
+            Data::Null | Data::Bool(_) | Data::Number(_) | Data::Text(_) => {
+                ranges.push(node.place.offset..node.place.offset + node.place.length);
+            }
+            Data::Map(entries) => ranges.extend(
+                entries
+                    .iter()
+                    .filter(|entry| below_unknown || !key_may_be_shown(pointer, &entry.key))
+                    .map(|entry| entry.key_place.offset..entry.key_place.offset + entry.key_place.length),
+            ),
+            Data::List(_) => {}
+        }
+    });
+    ranges
+}
+
+/// Whether `pointer` is `above` itself or something inside it.
+pub(crate) fn is_below(pointer: &str, above: &str) -> bool {
+    pointer.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The stretches of one line that hold the password of a URL, in characters.
+pub(crate) fn url_passwords(line: &[char]) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while at + 3 <= line.len() {
+        if line[at..at + 3] != [':', '/', '/'] {
+            at += 1;
+            continue;
+        }
+        let start = at + 3;
+        let end = line[start..]
+            .iter()
+            .position(|c| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | '#' | ','))
+            .map_or(line.len(), |length| start + length);
+        if let Some(sign) = line[start..end].iter().rposition(|c| *c == '@') {
+            let colon = line[start..start + sign].iter().position(|c| *c == ':').map_or(start, |colon| start + colon + 1);
+            ranges.push(colon..start + sign);
+        }
+        at = end.max(start);
+    }
+    ranges
+}
+
+/// The password of a URL, for the scrubber.
+pub(crate) fn url_password(text: &str) -> Option<String> {
+    let line: Vec<char> = text.chars().collect();
+    let range = url_passwords(&line).into_iter().next()?;
+    (!range.is_empty()).then(|| line[range].iter().collect())
+}
+
+/// Whether a line of a file that is no YAML may be shown: it stands in a section that holds no secrets, and
+/// names none itself.
+pub(crate) fn line_may_be_shown(lines: &[&str], index: usize) -> bool {
+    let Some(line) = lines.get(index) else { return false };
+    let section = lines[..=index]
+        .iter()
+        .rev()
+        .find(|line| line.chars().next().is_some_and(|c| c.is_ascii_alphabetic()))
+        .map(|line| line.split(':').next().unwrap_or_default().trim());
+    let is_harmless = matches!(section, Some("version" | "server" | "upstreams" | "tools" | "imports" | "models" | "agents"));
+    let words = line.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')));
+    is_harmless && !words.into_iter().any(redact::is_secret_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_of_a_url_is_found_and_a_url_without_one_is_left_alone() {
+        assert_eq!(url_password("postgres://bot:p@ss@db.internal:5432/stock").as_deref(), Some("p@ss"));
+        assert_eq!(url_password("smtps://token@mail.internal").as_deref(), Some("token"));
+        assert_eq!(url_password("https://orders.internal/v1/@me"), None);
+    }
+
+    #[test]
+    fn lines_of_sections_with_secrets_are_not_shown_when_there_is_no_tree_to_mask_them_by() {
+        let lines = ["callers:", "  bot: {key: \"abc", "tools:", "- tool_id: \"x", "  Authorization: \"Bearer abc"];
+        let shown: Vec<bool> = (0..lines.len()).map(|index| line_may_be_shown(&lines, index)).collect();
+        assert_eq!(shown, [false, false, true, true, false]);
+    }
+}

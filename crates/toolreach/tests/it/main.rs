@@ -1,0 +1,3 @@
+//! Integration tests of the facade, one binary.
+
+mod config;
