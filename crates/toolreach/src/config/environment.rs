@@ -56,7 +56,7 @@ fn expand_node(
         Data::Text(text) if text.contains("${") => match expand_text(text, environment) {
             Ok(expanded) => {
                 *text = expanded.text;
-                node.from_environment = !expanded.values.is_empty();
+                node.from_environment = expanded.is_changed;
                 values.extend(expanded.values);
             }
             Err(found) => problems.extend(found.into_iter().map(|problem| problem.under(pointer))),
@@ -83,12 +83,13 @@ fn expand_node(
 /// Text after expansion, and the parts of it that came from outside.
 struct Expanded {
     text: String,
+    is_changed: bool,
     values: Vec<String>,
 }
 
 /// Expands one text; all its problems at once.
 fn expand_text(source: &str, environment: &dyn Environment) -> Result<Expanded, Vec<Problem>> {
-    let mut expanded = Expanded { text: String::new(), values: Vec::new() };
+    let mut expanded = Expanded { text: String::new(), is_changed: false, values: Vec::new() };
     let mut problems = Vec::new();
     let mut rest = source;
     while let Some(at) = rest.find("${") {
@@ -106,9 +107,14 @@ fn expand_text(source: &str, environment: &dyn Environment) -> Result<Expanded, 
             break;
         };
         match variable(&inner[..end], environment) {
-            Ok(value) => {
+            Ok(Value::Set(value)) => {
                 expanded.text.push_str(&value);
+                expanded.is_changed = true;
                 expanded.values.push(value);
+            }
+            Ok(Value::Default(value)) => {
+                expanded.text.push_str(value);
+                expanded.is_changed = true;
             }
             Err(problem) => problems.push(problem),
         }
@@ -118,8 +124,14 @@ fn expand_text(source: &str, environment: &dyn Environment) -> Result<Expanded, 
     if problems.is_empty() { Ok(expanded) } else { Err(problems) }
 }
 
+/// What a variable stands for: a value from outside, or the default written in the file.
+enum Value<'a> {
+    Set(String),
+    Default(&'a str),
+}
+
 /// The value for what stands between the braces.
-fn variable(inner: &str, environment: &dyn Environment) -> Result<String, Problem> {
+fn variable<'a>(inner: &'a str, environment: &dyn Environment) -> Result<Value<'a>, Problem> {
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inner, None),
@@ -135,9 +147,9 @@ fn variable(inner: &str, environment: &dyn Environment) -> Result<String, Proble
         ));
     }
     match (environment.get(name), default) {
-        (Ok(value), Some(default)) if value.is_empty() => Ok(default.to_owned()),
-        (Ok(value), _) => Ok(value),
-        (Err(VarError::NotPresent), Some(default)) => Ok(default.to_owned()),
+        (Ok(value), Some(default)) if value.is_empty() => Ok(Value::Default(default)),
+        (Ok(value), _) => Ok(Value::Set(value)),
+        (Err(VarError::NotPresent), Some(default)) => Ok(Value::Default(default)),
         (Err(VarError::NotPresent), None) => Err(Problem::new(
             "",
             format!("the environment variable `{name}` is not set"),

@@ -75,10 +75,10 @@ pub fn parse(name: &str, text: &str, base: &Path, environment: &dyn Environment)
     let mut unresolved = Vec::new();
     let from_environment = environment::expand(&mut root, environment, &mut unresolved);
     findings.extend(unresolved.into_iter().map(plain));
-    let structure = structure::check(&mut root);
+    let structure::Found { problems, unknown } = structure::check(&mut root);
     // A variable that is not set was told; that its place then has the wrong type is no news.
     let told: BTreeSet<String> = findings.iter().map(|finding| finding.problem.pointer.clone()).collect();
-    findings.extend(structure.problems.into_iter().filter(|problem| !told.contains(&problem.pointer)).map(plain));
+    findings.extend(problems.into_iter().filter(|problem| !told.contains(&problem.pointer)).map(plain));
 
     let mut draft = Draft { root: &root, base, findings, secrets: url_passwords(&root) };
     let config = check::check(&mut draft);
@@ -87,8 +87,8 @@ pub fn parse(name: &str, text: &str, base: &Path, environment: &dyn Environment)
         _ => {
             let mut known = std::mem::take(&mut draft.secrets);
             known.extend(from_environment.into_iter().map(SecretString::from));
-            let source = Source::new(text, Some(secrets::hidden_ranges(&root, &structure.unknown)));
-            Err(report(name, &root, draft.findings, &source, &Scrubber::new(known)))
+            let source = Source::new(text, Some(secrets::hidden_ranges(&root, &unknown)));
+            Err(report(name, &root, draft.findings, &unknown, &source, &Scrubber::new(known)))
         }
     }
 }
@@ -98,11 +98,21 @@ fn plain(problem: Problem) -> Finding {
 }
 
 /// Findings with their places and lines, as the report shows them.
-fn report(name: &str, root: &Node, findings: Vec<Finding>, source: &Source<'_>, scrubber: &Scrubber) -> Report {
+fn report(
+    name: &str,
+    root: &Node,
+    findings: Vec<Finding>,
+    unknown: &BTreeSet<String>,
+    source: &Source<'_>,
+    scrubber: &Scrubber,
+) -> Report {
     let problems = findings
         .into_iter()
         .map(|Finding { problem, place }| {
-            let place = place.unwrap_or_else(|| root.locate(&problem.pointer));
+            let place = place.unwrap_or_else(|| match unknown.contains(&problem.pointer) {
+                true => root.locate_key(&problem.pointer),
+                false => root.locate(&problem.pointer),
+            });
             Located {
                 line: place.line,
                 column: place.column,

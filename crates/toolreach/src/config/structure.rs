@@ -47,6 +47,10 @@ pub(crate) fn check(root: &mut Node) -> Found {
         leaves = violations(root);
     }
     let mut found = Found::default();
+    let wrong_types: BTreeSet<String> =
+        leaves.iter().filter(|leaf| matches!(leaf.what, What::Type(_))).map(|leaf| leaf.pointer.clone()).collect();
+    // What has the wrong type has the wrong value, too; that is no news.
+    leaves.retain(|leaf| matches!(leaf.what, What::Type(_)) || !wrong_types.contains(&leaf.pointer));
     for leaf in leaves {
         if let What::Unknown(keys) = &leaf.what {
             found.unknown.extend(keys.iter().map(|key| format!("{}/{}", leaf.pointer, escape(key))));
@@ -163,6 +167,22 @@ fn most_likely(branches: Vec<Vec<Leaf>>, pointer: &str, schema: &str) -> Vec<Lea
         return vec![Leaf { pointer: at, schema: schema.to_owned(), what: What::Choice(options) }];
     }
     let tags: Vec<bool> = tags.into_iter().map(|leaves| !leaves.is_empty()).collect();
+    // A key that all of them need tells them apart as well: without it, nothing else is worth telling.
+    let missing: Vec<Vec<&String>> = branches
+        .iter()
+        .map(|branch| {
+            let missing = branch.iter().filter(|leaf| leaf.pointer == pointer).filter_map(|leaf| match &leaf.what {
+                What::Missing(key) => Some(key),
+                _ => None,
+            });
+            missing.collect()
+        })
+        .collect();
+    let common = missing.first().into_iter().flatten().find(|key| missing.iter().all(|keys| keys.contains(key)));
+    if let Some(key) = common {
+        let what = What::Missing((*key).clone());
+        return vec![Leaf { pointer: pointer.to_owned(), schema: schema.to_owned(), what }];
+    }
     // Alternatives of another type altogether were not meant, unless all are.
     let wanted: Vec<Option<Vec<JsonType>>> = branches
         .iter()

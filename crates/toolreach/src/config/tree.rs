@@ -51,7 +51,7 @@ pub(crate) struct Node {
     pub(crate) data: Data,
     /// Where it stands; for an alias, where the anchor stands.
     pub(crate) place: Place,
-    /// Whether its text came from the environment: then it is never printed.
+    /// Whether its text holds a variable's value: then it is never printed, and may become a number.
     pub(crate) from_environment: bool,
 }
 
@@ -219,6 +219,16 @@ impl Node {
             node = child;
         }
         place
+    }
+
+    /// Where the key at the end of a JSON pointer stands, or the thing itself if it has no key.
+    pub(crate) fn locate_key(&self, pointer: &str) -> Place {
+        let Some((parent, key)) = pointer.rsplit_once('/') else { return self.locate(pointer) };
+        let key = parts(&format!("/{key}")).next().unwrap_or_default();
+        match self.at(parent).and_then(|parent| parent.child(&key)) {
+            Some((_, Some(place))) => place,
+            _ => self.locate(pointer),
+        }
     }
 
     fn child(&self, part: &str) -> Option<(&Node, Option<Place>)> {
@@ -433,7 +443,8 @@ fn scanned(error: &serde_saphyr::Error, place: Place) -> Malformed {
         ("unclosed", "a bracket that is not closed", "close it"),
         ("unexpected character", "a character that text cannot start with", "put the text in quotes"),
         ("unknown escape character", "an escape that is not known in double quotes", "write `\\\\` for a backslash, or use single quotes"),
-        ("did not find expected <document start>", "this does not line up with anything above", "indent it like the line that it belongs with"),
+        ("did not find expected", "this does not line up with anything above", "indent it like the line that it belongs with"),
+        ("budget breached", TOO_LARGE, "write out what the aliases stand for, or split the file"),
         ("recursion limit", TOO_DEEP, "a configuration is flatter"),
         ("unknown anchor", "this alias names no anchor", "declare the anchor (`&name`) above, or put the text in quotes"),
     ];

@@ -153,7 +153,9 @@ fn mapping(draft: &mut Draft<'_>, head: &Checked, stand_in: &ToolSpec, arguments
     let ours = properties(&head.spec.input_schema);
     let theirs = properties(&stand_in.input_schema);
     let their_id = quoted(stand_in.tool_id.as_str());
-    named_on_both_sides(draft, &format!("{pointer}/arguments"), &head.spec, stand_in, arguments);
+    if !named_on_both_sides(draft, &format!("{pointer}/arguments"), &head.spec, stand_in, arguments) {
+        return;
+    }
 
     for name in required(&stand_in.input_schema) {
         let source = arguments.get(name).map_or(name, String::as_str);
@@ -188,10 +190,10 @@ fn mapping(draft: &mut Draft<'_>, head: &Checked, stand_in: &ToolSpec, arguments
             draft.add(
                 pointer.as_str(),
                 format!(
-                    "the argument {} is {} here and {} in the fallback {their_id}",
+                    "the argument {} has the type `{}` here and `{}` in the fallback {their_id}",
                     quoted(source),
-                    ours.join(" or "),
-                    theirs.join(" or ")
+                    ours.join("` or `"),
+                    theirs.join("` or `")
                 ),
                 "choose a fallback, or a mapping, whose types agree",
             );
@@ -206,7 +208,8 @@ pub(super) fn named_on_both_sides(
     head: &ToolSpec,
     other: &ToolSpec,
     arguments: &BTreeMap<String, String>,
-) {
+) -> bool {
+    let mut all_known = true;
     for (theirs, ours) in arguments {
         for (tool, name) in [(other, theirs), (head, ours)] {
             let known = properties(&tool.input_schema);
@@ -214,9 +217,11 @@ pub(super) fn named_on_both_sides(
                 let fix = nearest_or_all(name, known.iter().copied(), "that tool takes no arguments");
                 let message = format!("{} is no argument of {}", quoted(name), quoted(tool.tool_id.as_str()));
                 draft.add(format!("{pointer}/{}", escape(theirs)), message, fix);
+                all_known = false;
             }
         }
     }
+    all_known
 }
 
 /// The names of a schema's declared arguments.

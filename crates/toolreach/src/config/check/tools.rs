@@ -7,6 +7,7 @@ use std::time::Duration;
 use reach_adapters::shared::Declared;
 use reach_adapters::{email, file, http, script, sql};
 use reach_core::arguments::ArgumentCheck;
+use reach_core::ids::ToolIdError;
 use reach_core::tool::Shape;
 use reach_core::{Adapter, Credential, Effect, Problem, ToolId, ToolSpec, scope};
 use serde_json::{Value, json};
@@ -59,7 +60,11 @@ pub(super) fn ids(draft: &mut Draft<'_>) -> Ids {
         let folded = match ToolId::parse(id) {
             Ok(tool_id) => tool_id.folded(),
             Err(error) => {
-                draft.add(id_pointer, error.to_string(), format!("write {} instead", quoted(&mended(id))));
+                let fix = match error {
+                    ToolIdError::TooLong => "shorten it".to_owned(),
+                    ToolIdError::Empty | ToolIdError::Character(_) => format!("write {} instead", quoted(&mended(id))),
+                };
+                draft.add(id_pointer, error.to_string(), fix);
                 continue;
             }
         };
@@ -142,7 +147,8 @@ fn adapters_named(draft: &mut Draft<'_>, pointer: &str) {
         [] => {
             let near = entries.iter().any(|entry| {
                 !draft.is_sound(&format!("{pointer}/{}", crate::config::tree::escape(&entry.key)))
-                    && reach_core::nearest::nearest(&entry.key, ADAPTERS, 1).len() == 1
+                    && (reach_core::nearest::nearest(&entry.key, ADAPTERS, 1).len() == 1
+                        || ["mcp", "openapi"].contains(&entry.key.as_str()))
             });
             // A misspelt adapter was already named.
             if !near {

@@ -8,12 +8,16 @@ use super::tools::Checked;
 use super::{Draft, nearest_or_all, quoted};
 use crate::config::checked::UpstreamSettings;
 use crate::config::sections;
-use crate::config::tree::escape;
+use crate::config::tree::{Data, escape};
 
 /// The settings by target.
 pub(super) fn check(draft: &mut Draft<'_>, tools: &[Checked]) -> BTreeMap<String, UpstreamSettings> {
     // A tool that could not be built may be the one that reaches this upstream.
-    let all_built = tools.iter().all(|tool| tool.declared.is_some());
+    let declared = match draft.root.entry("tools").map(|entry| &entry.node.data) {
+        Some(Data::List(items)) => items.len(),
+        _ => 0,
+    };
+    let all_built = tools.iter().filter(|tool| tool.declared.is_some()).count() == declared;
     let targets: BTreeSet<&str> =
         tools.iter().filter_map(|tool| tool.declared.as_ref()).map(|tool| tool.adapter.target()).collect();
     let mut all = BTreeMap::new();

@@ -13,10 +13,14 @@ pub(super) fn check(draft: &mut Draft<'_>, ids: &Ids, tools: &mut [Checked]) {
         let Some(written) = tool.verify.take() else { continue };
         let pointer = format!("{}/verify", tool.pointer);
         if let Err(error) = jmespath::compile(&written.done_when) {
-            let reason = error.reason.to_string();
+            let place = if error.offset >= written.done_when.chars().count() {
+                "it ends too early".to_owned()
+            } else {
+                format!("it cannot be read from character {} on", error.offset + 1)
+            };
             draft.add(
                 format!("{pointer}/done_when"),
-                format!("this is no JMESPath expression: {reason} at character {}", error.offset + 1),
+                format!("this is no JMESPath expression: {place}"),
                 "see https://jmespath.org, and put literals in backquotes: length(orders) > `0`",
             );
         }
@@ -38,9 +42,10 @@ pub(super) fn check(draft: &mut Draft<'_>, ids: &Ids, tools: &mut [Checked]) {
                 "name a tool with `effect: read`",
             );
         }
-        named_on_both_sides(draft, &format!("{pointer}/arguments"), &tool.spec, asked, &written.arguments);
+        let names = format!("{pointer}/arguments");
+        let all_known = named_on_both_sides(draft, &names, &tool.spec, asked, &written.arguments);
         for name in required(&asked.input_schema) {
-            if !written.arguments.contains_key(name) {
+            if all_known && !written.arguments.contains_key(name) {
                 draft.add(
                     pointer.as_str(),
                     format!("the tool {} needs the argument {}", quoted(asked.tool_id.as_str()), quoted(name)),

@@ -39,14 +39,16 @@ const SYNONYMS: [(&str, &str); 17] = [
 /// One violation as problems: one for each key where it is about several.
 pub(super) fn explain(leaf: &Leaf, root: &Node) -> Vec<Problem> {
     let pointer = leaf.pointer.as_str();
-    let name = name(pointer);
+    let name = name(pointer, root);
     let one = |message: String, fix: String| vec![Problem::new(pointer, message, fix)];
     match &leaf.what {
-        What::Unknown(keys) => keys.iter().map(|key| unknown(pointer, key, &leaf.schema)).collect(),
+        What::Unknown(keys) => keys.iter().map(|key| unknown(pointer, key, leaf, root)).collect(),
         What::Missing(key) => {
+            let kinds = kinds(&leaf.schema, key);
             let fix = match described(&leaf.schema, key) {
                 Some(description) => format!("add `{key}: ...`: {description}"),
-                None => format!("add `{key}: ...`"),
+                None if kinds.is_empty() => format!("add `{key}: ...`"),
+                None => format!("add `{key}: ...`: one of {}", kinds.join(", ")),
             };
             one(format!("{name} has no `{key}`"), fix)
         }
@@ -57,6 +59,7 @@ pub(super) fn explain(leaf: &Leaf, root: &Node) -> Vec<Problem> {
             let (word, fix) = if *least { ("less", "at least") } else { ("more", "at most") };
             one(format!("{name} is {found}{word} than {limit}"), format!("write {fix} {limit}"))
         }
+        What::Length { least: true, limit: 1, .. } => one(format!("{name} is empty"), "write something, or take it out".to_owned()),
         What::Length { least, limit, of } => {
             let plural = if *limit == 1 { "" } else { "s" };
             let (word, fix) = if *least { ("fewer", "at least") } else { ("more", "at most") };
@@ -70,10 +73,11 @@ pub(super) fn explain(leaf: &Leaf, root: &Node) -> Vec<Problem> {
     }
 }
 
-fn unknown(parent: &str, key: &str, schema: &str) -> Problem {
+fn unknown(parent: &str, key: &str, leaf: &Leaf, root: &Node) -> Problem {
+    let schema = leaf.schema.as_str();
     let pointer = format!("{parent}/{}", escape(key));
     if !secrets::key_may_be_shown(parent, key) {
-        return Problem::new(pointer, format!("an unknown key in {}", name(parent)), known_keys(schema));
+        return Problem::new(pointer, format!("an unknown key in {}", name(parent, root)), known_keys(schema));
     }
     if LATER.contains(&key) || LATER_KINDS.contains(&key) {
         return Problem::new(
@@ -92,7 +96,7 @@ fn unknown(parent: &str, key: &str, schema: &str) -> Problem {
         Some(near) => format!("did you mean `{near}`?"),
         None => known_keys(schema),
     };
-    Problem::new(pointer, format!("unknown key `{key}` in {}", name(parent)), fix)
+    Problem::new(pointer, format!("unknown key `{key}` in {}", name(parent, root)), fix)
 }
 
 fn known_keys(schema: &str) -> String {
@@ -105,11 +109,12 @@ fn known_keys(schema: &str) -> String {
 
 fn wrong_type(leaf: &Leaf, wanted: &[JsonType], root: &Node) -> Vec<Problem> {
     let pointer = leaf.pointer.as_str();
-    let name = name(pointer);
+    let name = name(pointer, root);
     let node = root.at(pointer);
     let words: Vec<&str> = wanted.iter().copied().map(type_word).collect();
     let wanted_words = words.join(" or ");
     let as_example = example(&leaf.schema)
+        .or_else(|| wanted.contains(&JsonType::Object).then(|| required_keys(&leaf.schema)).flatten())
         .or_else(|| wanted.first().and_then(|wanted| type_example(*wanted)).map(ToOwned::to_owned))
         .map_or_else(String::new, |text| format!(", such as `{text}`"));
     let value = shown(pointer, root);
@@ -163,7 +168,7 @@ fn text_fix(text: &str, wanted: &[JsonType], words: &str, as_example: &str) -> S
 }
 
 fn choice(pointer: &str, options: &[Value], root: &Node) -> Vec<Problem> {
-    let name = name(pointer);
+    let name = name(pointer, root);
     let words: Vec<&str> = options.iter().filter_map(Value::as_str).collect();
     let list = options.iter().map(|option| format!("`{}`", plain(option))).collect::<Vec<_>>().join(", ");
     let one_of = if options.len() == 1 { format!("write {list}") } else { format!("write one of {list}") };
@@ -191,10 +196,14 @@ fn choice(pointer: &str, options: &[Value], root: &Node) -> Vec<Problem> {
 }
 
 /// How a thing is called in a message: by its key, a list item by its list, the root by the file.
-pub(crate) fn name(pointer: &str) -> String {
+fn name(pointer: &str, root: &Node) -> String {
     let parts: Vec<String> = parts(pointer).collect();
     match parts.as_slice() {
         [] => "the file".to_owned(),
+        [tools, _] if tools == "tools" && root.at(pointer).is_some_and(has_id) => {
+            let id = root.at(pointer).and_then(|tool| tool.entry("tool_id")?.node.text());
+            format!("the tool `{}`", id.unwrap_or_default())
+        }
         [.., list, index] if index.bytes().all(|byte| byte.is_ascii_digit()) => {
             let singular = list.strip_suffix('s').unwrap_or(list);
             format!("{singular} {}", index.parse::<usize>().map_or(0, |index| index + 1))
@@ -204,8 +213,23 @@ pub(crate) fn name(pointer: &str) -> String {
     }
 }
 
+/// Whether a tool has an id that may stand in a message.
+fn has_id(tool: &Node) -> bool {
+    tool.entry("tool_id").is_some_and(|entry| {
+        !entry.node.from_environment
+            && entry.node.text().is_some_and(|id| reach_core::ToolId::parse(id).is_ok() && id.chars().count() <= 60)
+    })
+}
+
+/// The values that tell alternatives apart, such as the kinds of a credential.
+fn kinds(schema: &str, key: &str) -> Vec<String> {
+    let alternatives = SCHEMA.pointer(schema).and_then(|schema| schema.get("oneOf")).and_then(Value::as_array);
+    let kinds = alternatives.into_iter().flatten().filter_map(|one| one.get("properties")?.get(key)?.get("const"));
+    kinds.map(|kind| format!("`{}`", plain(kind))).collect()
+}
+
 /// A value short enough and harmless enough to be shown.
-pub(crate) fn shown(pointer: &str, root: &Node) -> Option<String> {
+fn shown(pointer: &str, root: &Node) -> Option<String> {
     let node = root.at(pointer)?;
     if secrets::is_hidden(pointer, Some(node)) {
         return None;
@@ -251,6 +275,13 @@ fn example(schema: &str) -> Option<String> {
     (!empty).then(|| plain(example))
 }
 
+/// `{url: ...}`: a mapping with the keys that it has to have, if it has any.
+fn required_keys(schema: &str) -> Option<String> {
+    let required = SCHEMA.pointer(schema)?.get("required")?.as_array()?;
+    let keys: Vec<String> = required.iter().filter_map(Value::as_str).map(|key| format!("{key}: ...")).collect();
+    (!keys.is_empty()).then(|| format!("{{{}}}", keys.join(", ")))
+}
+
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
@@ -267,7 +298,8 @@ fn properties(schema: &str) -> Vec<&'static str> {
 /// The first sentence of a key's description, as the middle of a sentence.
 fn described(schema: &str, key: &str) -> Option<String> {
     let text = SCHEMA.pointer(schema)?.get("properties")?.get(key)?.get("description")?.as_str()?;
-    let sentence = text.split(['.', ':', ';']).next()?.trim();
+    let sentence = [". ", "; "].iter().filter_map(|end| text.split_once(end)).map(|(head, _)| head).min_by_key(|head| head.len());
+    let sentence = sentence.unwrap_or(text).trim_end_matches('.');
     let mut letters = sentence.chars();
     let first = letters.next()?;
     let second_is_capital = letters.clone().next().is_some_and(char::is_uppercase);
