@@ -1,2 +1,3 @@
 //! Placeholder.
 pub mod config;
+pub mod reload;

@@ -3,59 +3,57 @@
 //! Whoever holds a [`Config`] need not check anything again: every reference in it exists, every adapter is
 //! built, every number is within its bounds. It prints no secret.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
+use reach_core::Caller;
 use reach_core::redact::Scrubber;
-use reach_core::{Adapter, Caller, Credential, ToolSpec, breaker};
+use reach_engine::{Declared, UpstreamSettings};
 use secrecy::SecretString;
 
 /// A checked `reach.yaml`.
-#[derive(Clone, Debug)]
 pub struct Config {
+    /// SHA-256 of the text it was read from.
+    pub digest: Digest,
     /// How the gateway listens.
     pub server: ServerSettings,
-    /// The tools in the order declared, adapters built.
-    pub tools: Vec<DeclaredTool>,
+    /// The tools in the order declared, adapters built: what [`reach_engine::Registry::build`] takes.
+    pub tools: Vec<Declared>,
     /// Who may call; empty means whoever is on this machine.
     pub callers: Vec<DeclaredCaller>,
     /// Limits of the upstreams named in the file, by target; every other one has [`UpstreamSettings::default`].
-    pub upstreams: BTreeMap<String, UpstreamSettings>,
+    pub upstreams: HashMap<String, UpstreamSettings>,
     /// Where state is kept.
     pub state: StateUrls,
     /// Every secret of the file, for [`Scrubber::new`]: credentials, callers' keys, passwords in URLs.
     pub secrets: Vec<SecretString>,
 }
 
+/// SHA-256 of a file's content.
+pub type Digest = [u8; 32];
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools = self.tools.iter().map(|tool| {
+            (tool.spec.tool_id.as_str(), tool.adapter.kind(), tool.adapter.target(), tool.credential.as_deref())
+        });
+        f.debug_struct("Config")
+            .field("server", &self.server)
+            .field("tools", &tools.collect::<Vec<_>>())
+            .field("callers", &self.callers)
+            .field("upstreams", &self.upstreams)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Config {
     /// A scrubber that knows every secret of the file.
     pub fn scrubber(&self) -> Scrubber {
         Scrubber::new(self.secrets.iter().cloned())
-    }
-}
-
-/// One tool, ready to be called.
-#[derive(Clone)]
-pub struct DeclaredTool {
-    /// What the road knows of it.
-    pub spec: ToolSpec,
-    /// What stands behind it.
-    pub adapter: Arc<dyn Adapter>,
-    /// What its adapter was told to prove itself with.
-    pub credential: Option<Arc<Credential>>,
-}
-
-impl fmt::Debug for DeclaredTool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeclaredTool")
-            .field("spec", &self.spec)
-            .field("adapter", &format_args!("{} {}", self.adapter.kind(), self.adapter.target()))
-            .field("credential", &self.credential)
-            .finish()
     }
 }
 
@@ -66,23 +64,6 @@ pub struct DeclaredCaller {
     pub caller: Caller,
     /// Its key; compare it in constant time.
     pub key: SecretString,
-}
-
-/// Limits of one upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UpstreamSettings {
-    /// Attempts under way at the same time at most.
-    pub max_concurrency: usize,
-    /// Attempts that wait in line at most.
-    pub queue: usize,
-    /// When its breaker opens and for how long.
-    pub breaker: breaker::Settings,
-}
-
-impl Default for UpstreamSettings {
-    fn default() -> Self {
-        super::sections::Upstream::default().into()
-    }
 }
 
 /// How the gateway listens.

@@ -25,7 +25,7 @@ use reach_core::redact::Scrubber;
 use secrecy::SecretString;
 
 pub use checked::{
-    BlobsUrl, BoardUrl, Config, DeclaredCaller, DeclaredTool, LedgerUrl, ServerSettings, StateUrls, UpstreamSettings,
+    BlobsUrl, BoardUrl, Config, DeclaredCaller, Digest, LedgerUrl, ServerSettings, StateUrls,
 };
 pub use environment::{Environment, ProcessEnvironment};
 pub use report::{Located, Report, SourceLine};
@@ -81,7 +81,7 @@ pub fn parse(name: &str, text: &str, base: &Path, environment: &dyn Environment)
     findings.extend(problems.into_iter().filter(|problem| !told.contains(&problem.pointer)).map(plain));
 
     let mut draft = Draft { root: &root, base, findings, secrets: url_passwords(&root) };
-    let config = check::check(&mut draft);
+    let config = check::check(&mut draft, digest(text.as_bytes()));
     match config {
         Some(config) if draft.findings.is_empty() => Ok(config),
         _ => {
@@ -91,6 +91,12 @@ pub fn parse(name: &str, text: &str, base: &Path, environment: &dyn Environment)
             Err(report(name, &root, draft.findings, &unknown, &source, &Scrubber::new(known)))
         }
     }
+}
+
+/// The digest by which a change of the file is noticed.
+pub(crate) fn digest(content: &[u8]) -> Digest {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(content).into()
 }
 
 fn plain(problem: Problem) -> Finding {

@@ -165,16 +165,17 @@ pub(crate) struct Upstream {
     /// Attempts under way at the same time at most; more wait in line, by the priority of their plan.
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) max_concurrency: u32,
-    /// Attempts that may wait in line at most; more are refused.
-    #[schemars(range(min = 0, max = 100_000))]
-    pub(crate) queue: u32,
     /// When its breaker opens and for how long.
     pub(crate) breaker: Breaker,
 }
 
 impl Default for Upstream {
     fn default() -> Self {
-        Self { max_concurrency: 64, queue: 256, breaker: Breaker::default() }
+        let settings = reach_engine::UpstreamSettings::default();
+        Self {
+            max_concurrency: u32::try_from(settings.max_concurrency).unwrap_or(u32::MAX),
+            breaker: Breaker::default(),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use reach_core::Problem;
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 
-use super::checked::Config;
+use super::checked::{Config, Digest};
 use super::tree::{Node, Place};
 use super::{secrets, tree};
 
@@ -103,7 +103,7 @@ impl Draft<'_> {
 
 /// Checks everything that is sound enough to be checked, and builds what can be built. `None` when anything
 /// at all is wrong; the draft then holds every problem.
-pub(crate) fn check(draft: &mut Draft<'_>) -> Option<Config> {
+pub(crate) fn check(draft: &mut Draft<'_>, digest: Digest) -> Option<Config> {
     let credentials = credentials::check(draft);
     let callers = callers::check(draft);
     let server = server::check(draft);
@@ -117,6 +117,7 @@ pub(crate) fn check(draft: &mut Draft<'_>) -> Option<Config> {
         return None;
     }
     Some(Config {
+        digest,
         server: server?,
         tools: tools.into_iter().map(|tool| tool.declared).collect::<Option<_>>()?,
         callers,

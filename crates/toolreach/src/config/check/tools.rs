@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reach_adapters::shared::Declared;
 use reach_adapters::{email, file, http, script, sql};
-use reach_core::arguments::ArgumentCheck;
+use reach_core::arguments::{ArgumentCheck, Schema};
 use reach_core::ids::ToolIdError;
 use reach_core::tool::Shape;
 use reach_core::{Adapter, Credential, Effect, Problem, ToolId, ToolSpec, scope};
@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use super::callers::rate;
 use super::upstreams::breaker_order;
 use super::{Draft, Finding, nearest_or_all, quoted};
-use crate::config::checked::DeclaredTool;
 use crate::config::schema::ADAPTERS;
 use crate::config::sections;
 use crate::config::tree::Data;
@@ -42,7 +41,7 @@ pub(super) struct Checked {
     /// What the road knows of it; fallback and verify still to be added.
     pub(super) spec: ToolSpec,
     /// The tool, if its adapter could be built as well.
-    pub(super) declared: Option<DeclaredTool>,
+    pub(super) declared: Option<reach_engine::Declared>,
     /// The fallback as written.
     pub(super) fallback: Option<sections::Fallback>,
     /// The verification as written.
@@ -272,7 +271,7 @@ fn one(
     built("script", part.script.map(|config| script::build(config, &declared)));
     built("email", part.email.map(|config| email::build(config, &declared)));
     built("file", part.file.map(|config| file::build(config, &declared)));
-    let declared = adapter.map(|adapter| DeclaredTool { spec: spec.clone(), adapter, credential });
+    let declared = adapter.map(|adapter| reach_engine::Declared { spec: spec.clone(), adapter, credential });
     Checked { pointer, spec, declared, fallback: part.fallback, verify: part.verify }
 }
 
@@ -285,17 +284,8 @@ fn schemas(draft: &mut Draft<'_>, pointer: &str, input: &Value, output: Option<&
         draft.add(under, "`input_schema` is no schema of an object", "write `type: object` in it");
     }
     let Some(output) = output else { return };
-    let compiled = jsonschema::options()
-        .with_draft(jsonschema::Draft::Draft202012)
-        .with_pattern_options(jsonschema::PatternOptions::regex())
-        .build(output);
-    if let Err(error) = compiled {
-        let at = error.instance_path().as_str();
-        draft.add(
-            format!("{pointer}/output_schema{at}"),
-            format!("`output_schema` is no valid JSON Schema: {error}"),
-            "see https://json-schema.org/draft/2020-12",
-        );
+    if let Err(problems) = Schema::compile(output) {
+        draft.add_under(&format!("{pointer}/output_schema"), problems);
     }
 }
 

@@ -1,17 +1,17 @@
 //! Limits of single upstreams: every one named has to be the target of a tool, or it limits nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use reach_core::breaker;
+use reach_engine::UpstreamSettings;
 
 use super::tools::Checked;
 use super::{Draft, nearest_or_all, quoted};
-use crate::config::checked::UpstreamSettings;
 use crate::config::sections;
 use crate::config::tree::{Data, escape};
 
 /// The settings by target.
-pub(super) fn check(draft: &mut Draft<'_>, tools: &[Checked]) -> BTreeMap<String, UpstreamSettings> {
+pub(super) fn check(draft: &mut Draft<'_>, tools: &[Checked]) -> HashMap<String, UpstreamSettings> {
     // A tool that could not be built may be the one that reaches this upstream.
     let declared = match draft.root.entry("tools").map(|entry| &entry.node.data) {
         Some(Data::List(items)) => items.len(),
@@ -20,7 +20,7 @@ pub(super) fn check(draft: &mut Draft<'_>, tools: &[Checked]) -> BTreeMap<String
     let all_built = tools.iter().filter(|tool| tool.declared.is_some()).count() == declared;
     let targets: BTreeSet<&str> =
         tools.iter().filter_map(|tool| tool.declared.as_ref()).map(|tool| tool.adapter.target()).collect();
-    let mut all = BTreeMap::new();
+    let mut all = HashMap::new();
     for target in draft.keys("/upstreams") {
         let pointer = format!("/upstreams/{}", escape(&target));
         if all_built && !targets.contains(target.as_str()) {
@@ -64,7 +64,6 @@ impl From<sections::Upstream> for UpstreamSettings {
     fn from(part: sections::Upstream) -> Self {
         Self {
             max_concurrency: usize::try_from(part.max_concurrency).unwrap_or(usize::MAX),
-            queue: usize::try_from(part.queue).unwrap_or(usize::MAX),
             breaker: part.breaker.into(),
         }
     }
