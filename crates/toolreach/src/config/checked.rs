@@ -12,6 +12,7 @@ use std::time::Duration;
 use reach_core::Caller;
 use reach_core::redact::Scrubber;
 use reach_engine::{Declared, UpstreamSettings};
+use reach_store::StateUrls;
 use secrecy::SecretString;
 
 /// A checked `reach.yaml`.
@@ -26,8 +27,10 @@ pub struct Config {
     pub callers: Vec<DeclaredCaller>,
     /// Limits of the upstreams named in the file, by target; every other one has [`UpstreamSettings::default`].
     pub upstreams: HashMap<String, UpstreamSettings>,
-    /// Where state is kept.
+    /// Where state is kept; [`reach_store::open`] takes it with `base`.
     pub state: StateUrls,
+    /// The folder of the file: relative paths in it start here.
+    pub base: PathBuf,
     /// Every secret of the file, for [`Scrubber::new`]: credentials, callers' keys, passwords in URLs.
     pub secrets: Vec<SecretString>,
 }
@@ -89,36 +92,4 @@ pub struct ServerSettings {
     pub write_timeout: Duration,
     /// How long calls under way get to finish when the gateway stops.
     pub drain_patience: Duration,
-}
-
-/// Where state is kept. Paths are absolute or start where the program was started, as the file's path did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateUrls {
-    /// Events and idempotency records.
-    pub ledger: LedgerUrl,
-    /// Health, breakers and rates.
-    pub board: BoardUrl,
-    /// Whole results.
-    pub blobs: BlobsUrl,
-}
-
-/// Where the ledger is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LedgerUrl {
-    /// A SQLite database in this file, made if it is not there.
-    Sqlite(PathBuf),
-}
-
-/// Where the board is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BoardUrl {
-    /// In the memory of this process.
-    Memory,
-}
-
-/// Where the blobs are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BlobsUrl {
-    /// In this folder, made if it is not there.
-    Directory(PathBuf),
 }

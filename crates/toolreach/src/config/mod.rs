@@ -25,7 +25,7 @@ use reach_core::redact::Scrubber;
 use secrecy::SecretString;
 
 pub use checked::{
-    BlobsUrl, BoardUrl, Config, DeclaredCaller, Digest, LedgerUrl, ServerSettings, StateUrls,
+    Config, DeclaredCaller, Digest, ServerSettings,
 };
 pub use environment::{Environment, ProcessEnvironment};
 pub use report::{Located, Report, SourceLine};
@@ -33,7 +33,7 @@ pub use schema::schema;
 
 use check::{Draft, Finding};
 use report::Source;
-use tree::{Data, Node, Place};
+use tree::{Data, Node};
 
 /// Reads and checks a file. Blocks for as long as reading it takes.
 ///

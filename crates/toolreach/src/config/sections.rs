@@ -247,6 +247,10 @@ pub(crate) struct Tool {
     #[serde(default = "timeout_ms")]
     #[schemars(range(min = 1, max = 600_000))]
     pub(crate) timeout_ms: u64,
+    /// Milliseconds that one attempt may take. Default: all of `timeout_ms`, so that an attempt that is too slow
+    /// leaves no time for another or for a fallback.
+    #[schemars(range(min = 1, max = 600_000))]
+    pub(crate) attempt_timeout_ms: Option<u64>,
     /// Convert arguments that only have the wrong type and lose nothing by it (`"2000"` for an integer).
     #[serde(default)]
     pub(crate) coerce: bool,
@@ -383,10 +387,7 @@ pub(crate) struct State {
 
 impl Default for State {
     fn default() -> Self {
-        Self {
-            ledger: "sqlite://.reach/ledger.db".to_owned(),
-            board: "memory:".to_owned(),
-            blobs: "file:.reach/blobs".to_owned(),
-        }
+        let reach_store::StateUrls { ledger, board, blobs } = reach_store::StateUrls::default();
+        Self { ledger, board, blobs }
     }
 }

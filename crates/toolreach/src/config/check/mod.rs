@@ -123,6 +123,7 @@ pub(crate) fn check(draft: &mut Draft<'_>, digest: Digest) -> Option<Config> {
         callers,
         upstreams,
         state: state?,
+        base: draft.base.to_owned(),
         secrets: std::mem::take(&mut draft.secrets),
     })
 }

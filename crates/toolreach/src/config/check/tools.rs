@@ -216,6 +216,13 @@ fn one(
             "write parts between colons and no `*`: `order:read`",
         );
     }
+    if part.attempt_timeout_ms.is_some_and(|attempt| attempt > part.timeout_ms) {
+        draft.add(
+            format!("{pointer}/attempt_timeout_ms"),
+            format!("an attempt may take longer than the whole call ({})", part.timeout_ms),
+            "lower `attempt_timeout_ms` or raise `timeout_ms`",
+        );
+    }
     if part.server_error.is_some() && effect != Effect::Write {
         draft.add(
             format!("{pointer}/server_error"),
@@ -244,6 +251,7 @@ fn one(
         scope: part.auth.map(|auth| auth.scope),
         effect,
         timeout,
+        attempt_timeout: part.attempt_timeout_ms.map(Duration::from_millis),
         coerce: part.coerce,
         fallback: None,
         max_result_length: part.max_result_length,
