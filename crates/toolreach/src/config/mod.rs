@@ -80,7 +80,7 @@ pub fn parse(name: &str, text: &str, base: &Path, environment: &dyn Environment)
     let told: BTreeSet<String> = findings.iter().map(|finding| finding.problem.pointer.clone()).collect();
     findings.extend(problems.into_iter().filter(|problem| !told.contains(&problem.pointer)).map(plain));
 
-    let mut draft = Draft { root: &root, base, findings, secrets: url_passwords(&root) };
+    let mut draft = Draft { root: &root, base, findings, secrets: secrets::in_tools(&root) };
     let config = check::check(&mut draft, digest(text.as_bytes()));
     match config {
         Some(config) if draft.findings.is_empty() => Ok(config),
@@ -164,15 +164,6 @@ fn duplicates(root: &Node) -> Vec<Finding> {
         }
     });
     findings
-}
-
-/// The passwords in every URL of the file.
-fn url_passwords(root: &Node) -> Vec<SecretString> {
-    let mut passwords = Vec::new();
-    root.walk(&mut String::new(), &mut |_, node| {
-        passwords.extend(node.text().and_then(secrets::url_password).map(SecretString::from));
-    });
-    passwords
 }
 
 /// The reason of an I/O error without its number.

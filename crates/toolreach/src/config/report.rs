@@ -161,8 +161,13 @@ impl<'a> Source<'a> {
             .iter()
             .map(|range| range.start.saturating_sub(line.offset)..range.end.saturating_sub(line.offset))
             .filter(|range| range.start < range.end && range.start < characters.len())
-            .chain(secrets::url_passwords(&characters))
+            .chain(secrets::url_secrets(&characters))
             .collect();
+        // Beside a secret, a comment may hold the one before.
+        let commented = characters.windows(2).position(|pair| pair[0].is_whitespace() && pair[1] == '#');
+        if let (Some(comment), false) = (commented, masks.is_empty()) {
+            masks.push(comment + 2..characters.len());
+        }
         masks.sort_by_key(|range| range.start);
         Some(masked(&characters, &masks, caret_start..caret_end))
     }
@@ -211,6 +216,13 @@ mod tests {
         let line = source.line(place).unwrap();
         assert_eq!(line.text, "名: {k: ***, x: 值}");
         assert_eq!((line.caret, line.width), (16, 2));
+    }
+
+    #[test]
+    fn a_comment_beside_a_secret_is_masked_too() {
+        let source = Source::new("  token: 5 # was canary\n", Some(vec![9..10]));
+        let line = source.line(Place { line: 1, column: 10, offset: 9, length: 1 }).unwrap();
+        assert_eq!(line.text, "  token: *** #***");
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use reach_core::redact;
+use secrecy::SecretString;
 
+use super::schema::ADAPTERS;
 use super::tree::{self, Data, Node};
 
 /// What is printed for a hidden value.
@@ -87,8 +89,9 @@ pub(crate) fn is_below(pointer: &str, above: &str) -> bool {
     pointer.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The stretches of one line that hold the password of a URL, in characters.
-pub(crate) fn url_passwords(line: &[char]) -> Vec<Range<usize>> {
+/// The stretches of one line that hold a secret inside a URL, in characters: its password, and the values of
+/// query parameters that are secrets by their name.
+pub(crate) fn url_secrets(line: &[char]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut at = 0;
     while at + 3 <= line.len() {
@@ -97,24 +100,56 @@ pub(crate) fn url_passwords(line: &[char]) -> Vec<Range<usize>> {
             continue;
         }
         let start = at + 3;
-        let end = line[start..]
-            .iter()
-            .position(|c| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | '#' | ','))
-            .map_or(line.len(), |length| start + length);
-        if let Some(sign) = line[start..end].iter().rposition(|c| *c == '@') {
-            let colon = line[start..start + sign].iter().position(|c| *c == ':').map_or(start, |colon| start + colon + 1);
-            ranges.push(colon..start + sign);
+        let ends = |from: usize, marks: &[char]| {
+            let ends = line[from..].iter().position(|c| c.is_whitespace() || marks.contains(c));
+            ends.map_or(line.len(), |length| from + length)
+        };
+        let host_end = ends(start, &['/', '"', '\'', '?', '#', ',']);
+        if let Some(sign) = line[start..host_end].iter().rposition(|c| *c == '@') {
+            let colon = line[start..start + sign].iter().position(|c| *c == ':');
+            ranges.push(colon.map_or(start, |colon| start + colon + 1)..start + sign);
         }
-        at = end.max(start);
+        let url_end = ends(host_end, &['"', '\'']);
+        at = url_end.max(start);
+        let mut parameter = ends(host_end, &['?', '"', '\'']) + 1;
+        while parameter < url_end {
+            let end = ends(parameter, &['&', '#', '"', '\'']);
+            if let Some(equals) = line[parameter..end].iter().position(|c| *c == '=').map(|length| parameter + length) {
+                let name: String = line[parameter..equals].iter().collect();
+                if redact::is_secret_name(&name) && line.get(equals + 1) != Some(&'{') {
+                    ranges.push(equals + 1..end);
+                }
+            }
+            parameter = end + 1;
+        }
     }
     ranges
 }
 
-/// The password of a URL, for the scrubber.
-pub(crate) fn url_password(text: &str) -> Option<String> {
+/// The secrets inside the URLs of a text.
+pub(crate) fn in_urls(text: &str) -> Vec<String> {
     let line: Vec<char> = text.chars().collect();
-    let range = url_passwords(&line).into_iter().next()?;
-    (!range.is_empty()).then(|| line[range].iter().collect())
+    let ranges = url_secrets(&line).into_iter().filter(|range| !range.is_empty());
+    ranges.map(|range| line[range].iter().collect()).collect()
+}
+
+/// Every secret that is written into a tool rather than under `credentials`: in a URL, or under a key that
+/// names a secret (a header `Authorization: Bearer ...`). For the scrubber.
+pub(crate) fn in_tools(root: &Node) -> Vec<SecretString> {
+    let mut found = Vec::new();
+    root.walk(&mut String::new(), &mut |pointer, node| {
+        let Some(text) = node.text() else { return };
+        found.extend(in_urls(text));
+        let parts: Vec<String> = tree::parts(pointer).collect();
+        let [tools, _, adapter, .., key] = parts.as_slice() else { return };
+        let is_in_adapter = tools == "tools" && ADAPTERS.contains(&adapter.as_str()) && parts.len() > 3;
+        if is_in_adapter && key != "credential" && redact::is_secret_name(key) && !text.contains('{') {
+            found.push(text.to_owned());
+            // A header names its scheme first; an echo may hold the rest alone.
+            found.extend(text.split_once(' ').map(|(_, token)| token.to_owned()));
+        }
+    });
+    found.into_iter().map(SecretString::from).collect()
 }
 
 /// Whether a line of a file that is no YAML may be shown: it stands in a section that holds no secrets, and
@@ -124,7 +159,7 @@ pub(crate) fn line_may_be_shown(lines: &[&str], index: usize) -> bool {
     let section = lines[..=index]
         .iter()
         .rev()
-        .find(|line| line.chars().next().is_some_and(|c| c.is_ascii_alphabetic()))
+        .find(|line| line.chars().next().is_some_and(|c| !c.is_whitespace() && !matches!(c, '#' | '-')))
         .map(|line| line.split(':').next().unwrap_or_default().trim());
     let is_harmless = matches!(section, Some("version" | "server" | "upstreams" | "tools" | "imports" | "models" | "agents"));
     let words = line.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')));
@@ -136,10 +171,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_password_of_a_url_is_found_and_a_url_without_one_is_left_alone() {
-        assert_eq!(url_password("postgres://bot:p@ss@db.internal:5432/stock").as_deref(), Some("p@ss"));
-        assert_eq!(url_password("smtps://token@mail.internal").as_deref(), Some("token"));
-        assert_eq!(url_password("https://orders.internal/v1/@me"), None);
+    fn secrets_inside_urls_are_found_and_urls_without_are_left_alone() {
+        assert_eq!(in_urls("postgres://bot:p@ss@db.internal:5432/stock"), ["p@ss"]);
+        assert_eq!(in_urls("smtps://token@mail.internal"), ["token"]);
+        assert_eq!(in_urls("see https://h/x?id=1&api_key=abc&n={n} and http://a:b@c"), ["abc", "b"]);
+        assert_eq!(in_urls("https://h/x?token={token}"), [""; 0]);
+        assert_eq!(in_urls("https://orders.internal/v1/@me://"), [""; 0]);
     }
 
     #[test]

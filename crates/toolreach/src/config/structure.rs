@@ -141,6 +141,10 @@ fn leaves(error: &ValidationError<'_>) -> Vec<Leaf> {
                 context.iter().map(|branch| branch.iter().flat_map(leaves).collect()).collect();
             most_likely(branches, &pointer, &schema)
         }
+        // A mapping that knows no key at all is refused as a whole.
+        ValidationErrorKind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
+            leaf(What::Unknown(error.instance().as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()))
+        }
         other => leaf(What::Other(other.keyword().to_owned())),
     }
 }

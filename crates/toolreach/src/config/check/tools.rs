@@ -22,6 +22,9 @@ use crate::config::tree::Data;
 /// Tools that are always there; nobody may declare one of this name.
 const BUILT_IN: [&str; 1] = ["read_result"];
 
+/// Adapters that log in, and can use nothing but a user name with a password.
+const LOGINS: [&str; 2] = ["sql", "email"];
+
 /// Every id that is declared and may be referred to, in the form under which ids collide, and its tool.
 pub(super) type Ids = BTreeMap<String, Declaration>;
 
@@ -173,6 +176,10 @@ fn credential(
         let pointer = format!("{pointer}/{adapter}/credential");
         let Some(name) = draft.root.at(&pointer).and_then(|node| node.text()) else { continue };
         match credentials.get(name) {
+            Some(Some(credential)) if LOGINS.contains(&adapter) && !matches!(**credential, Credential::Basic { .. }) => {
+                let message = format!("the credential {} is no login: `{adapter}` needs a name and a password", quoted(name));
+                draft.add(pointer, message, "declare one of kind `basic`");
+            }
             Some(credential) => found = credential.clone(),
             None => {
                 let nothing = "declare it under `credentials`";

@@ -240,7 +240,7 @@ fn shown(pointer: &str, root: &Node) -> Option<String> {
         Data::Text(text) => text.clone(),
         Data::Null | Data::List(_) | Data::Map(_) => return None,
     };
-    let harmless = text.chars().count() <= 40 && !text.contains(['\n', '`']) && secrets::url_password(&text).is_none();
+    let harmless = text.chars().count() <= 40 && !text.contains(['\n', '`']) && secrets::in_urls(&text).is_empty();
     harmless.then_some(text)
 }
 
