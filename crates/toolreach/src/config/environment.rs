@@ -136,9 +136,11 @@ fn variable<'a>(inner: &'a str, environment: &dyn Environment) -> Result<Value<'
         Some((name, default)) => (name, Some(default)),
         None => (inner, None),
     };
-    let well_formed = name.chars().enumerate().all(|(index, c)| {
-        c == '_' || c.is_ascii_alphabetic() || (index > 0 && c.is_ascii_digit())
-    }) && !name.is_empty();
+    let well_formed = name
+        .chars()
+        .enumerate()
+        .all(|(index, c)| c == '_' || c.is_ascii_alphabetic() || (index > 0 && c.is_ascii_digit()))
+        && !name.is_empty();
     if !well_formed {
         return Err(Problem::new(
             "",

@@ -24,9 +24,7 @@ use reach_core::Problem;
 use reach_core::redact::Scrubber;
 use secrecy::SecretString;
 
-pub use checked::{
-    Config, DeclaredCaller, Digest, ServerSettings,
-};
+pub use checked::{Config, DeclaredCaller, Digest, ServerSettings};
 pub use environment::{Environment, ProcessEnvironment};
 pub use report::{Located, Report, SourceLine};
 pub use schema::schema;
@@ -43,7 +41,8 @@ pub fn load(path: &Path, environment: &dyn Environment) -> Result<Config, Report
     let name = path.display().to_string();
     let text = match std::fs::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|error| {
-            let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let line =
+                error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
             Report::of_file(name.clone(), format!("line {line} is not UTF-8"), "save the file as UTF-8")
         })?,
         Err(error) => {
@@ -152,7 +151,11 @@ fn duplicates(root: &Node) -> Vec<Finding> {
         let Data::Map(entries) = &node.data else { return };
         for (index, entry) in entries.iter().enumerate() {
             let Some(first) = entries[..index].iter().find(|earlier| earlier.key == entry.key) else { continue };
-            let key = if secrets::key_may_be_shown(pointer, &entry.key) { format!("`{}`", entry.key) } else { "this key".to_owned() };
+            let key = if secrets::key_may_be_shown(pointer, &entry.key) {
+                format!("`{}`", entry.key)
+            } else {
+                "this key".to_owned()
+            };
             findings.push(Finding {
                 problem: Problem::new(
                     format!("{pointer}/{}", tree::escape(&entry.key)),

@@ -46,7 +46,11 @@ pub(crate) fn shown_pointer(pointer: &str) -> String {
     for part in tree::parts(pointer) {
         let escaped = tree::escape(&part);
         shown.push('/');
-        shown.push_str(if key_may_be_shown(&parent, &part) || part.parse::<usize>().is_ok() { &escaped } else { HIDDEN });
+        shown.push_str(if key_may_be_shown(&parent, &part) || part.parse::<usize>().is_ok() {
+            &escaped
+        } else {
+            HIDDEN
+        });
         parent.push('/');
         parent.push_str(&escaped);
     }
@@ -161,7 +165,8 @@ pub(crate) fn line_may_be_shown(lines: &[&str], index: usize) -> bool {
         .rev()
         .find(|line| line.chars().next().is_some_and(|c| !c.is_whitespace() && !matches!(c, '#' | '-')))
         .map(|line| line.split(':').next().unwrap_or_default().trim());
-    let is_harmless = matches!(section, Some("version" | "server" | "upstreams" | "tools" | "imports" | "models" | "agents"));
+    let is_harmless =
+        matches!(section, Some("version" | "server" | "upstreams" | "tools" | "imports" | "models" | "agents"));
     let words = line.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')));
     is_harmless && !words.into_iter().any(redact::is_secret_name)
 }

@@ -93,7 +93,18 @@ enum What {
 
 fn violations(root: &Node) -> Vec<Leaf> {
     match VALIDATOR.as_ref() {
-        Ok(validator) => validator.iter_errors(&root.to_value()).flat_map(|error| leaves(&error)).collect(),
+        Ok(validator) => {
+            let mut all: Vec<Leaf> = validator.iter_errors(&root.to_value()).flat_map(|error| leaves(&error)).collect();
+            for leaf in &mut all {
+                if let (What::Unknown(keys), Some(Data::Map(entries))) =
+                    (&mut leaf.what, root.at(&leaf.pointer).map(|node| &node.data))
+                    && keys.is_empty()
+                {
+                    keys.extend(entries.iter().map(|entry| entry.key.clone()));
+                }
+            }
+            all
+        }
         Err(message) => vec![Leaf {
             pointer: String::new(),
             schema: String::new(),
@@ -120,9 +131,7 @@ fn leaves(error: &ValidationError<'_>) -> Vec<Leaf> {
             TypeKind::Multiple(types) => types.iter().collect(),
         })),
         ValidationErrorKind::Constant { expected_value } => leaf(What::Choice(vec![expected_value.as_ref().clone()])),
-        ValidationErrorKind::Enum { options } => {
-            leaf(What::Choice(options.as_array().cloned().unwrap_or_default()))
-        }
+        ValidationErrorKind::Enum { options } => leaf(What::Choice(options.as_array().cloned().unwrap_or_default())),
         ValidationErrorKind::Minimum { limit } | ValidationErrorKind::ExclusiveMinimum { limit } => {
             leaf(What::Bound { least: true, limit: limit.clone() })
         }
@@ -141,9 +150,9 @@ fn leaves(error: &ValidationError<'_>) -> Vec<Leaf> {
                 context.iter().map(|branch| branch.iter().flat_map(leaves).collect()).collect();
             most_likely(branches, &pointer, &schema)
         }
-        // A mapping that knows no key at all is refused as a whole.
+        // A mapping that knows no key at all is refused as a whole; `violations` fills in its keys.
         ValidationErrorKind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
-            leaf(What::Unknown(error.instance().as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()))
+            leaf(What::Unknown(Vec::new()))
         }
         other => leaf(What::Other(other.keyword().to_owned())),
     }
@@ -158,9 +167,12 @@ fn most_likely(branches: Vec<Vec<Leaf>>, pointer: &str, schema: &str) -> Vec<Lea
         matches!(leaf.what, What::Choice(_)) && (leaf.pointer == pointer || parent == Some(pointer))
     };
     let tags: Vec<Vec<&Leaf>> = branches.iter().map(|branch| branch.iter().filter(is_tag).collect()).collect();
-    let common = tags.first().into_iter().flatten().map(|leaf| leaf.pointer.clone()).find(|at| {
-        tags.iter().all(|leaves| leaves.iter().any(|leaf| leaf.pointer == *at))
-    });
+    let common = tags
+        .first()
+        .into_iter()
+        .flatten()
+        .map(|leaf| leaf.pointer.clone())
+        .find(|at| tags.iter().all(|leaves| leaves.iter().any(|leaf| leaf.pointer == *at)));
     if let Some(at) = common {
         let options = tags.iter().flatten().filter(|leaf| leaf.pointer == at);
         let options = options.filter_map(|leaf| match &leaf.what {

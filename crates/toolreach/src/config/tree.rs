@@ -5,6 +5,8 @@
 //! kept side by side for the caller to report, merge keys (`<<`) are applied. Size, depth and aliases are
 //! bounded. It expands no variable and checks no meaning.
 
+mod words;
+
 use std::fmt;
 
 use serde::Deserialize;
@@ -108,7 +110,7 @@ pub(crate) fn read(text: &str) -> Result<Option<Node>, Malformed> {
     }
     on_a_deep_stack(|| match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()) {
         Ok(root) => Ok(Some(root.into())),
-        Err(error) => Err(malformed(&error)),
+        Err(error) => Err(words::malformed(&error)),
     })
 }
 
@@ -291,11 +293,7 @@ impl From<Spanned<Raw>> for Node {
             RawData::Map(entries) => Data::Map(
                 entries
                     .into_iter()
-                    .map(|(key, value)| Entry {
-                        key_place: place_of(&key),
-                        key: key.value,
-                        node: Node::from(value),
-                    })
+                    .map(|(key, value)| Entry { key_place: place_of(&key), key: key.value, node: Node::from(value) })
                     .collect(),
             ),
         };
@@ -392,72 +390,6 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 }
 
-/// The library's words turned into ours; never the value that it stumbled over.
-fn malformed(error: &serde_saphyr::Error) -> Malformed {
-    use serde_saphyr::Error as Yaml;
-    let error = error.without_snippet();
-    let place = error
-        .location()
-        .filter(|at| *at != Location::UNKNOWN)
-        .map_or_else(|| Place { line: 1, column: 1, ..Place::default() }, Place::from);
-    let (message, fix) = match error {
-        Yaml::Eof { .. } => ("the file ends too early", "check brackets and quotes"),
-        Yaml::MultipleDocuments { .. } => ("a second document starts here", "one file holds one document: take out `---`"),
-        Yaml::Unexpected { expected: "string scalar", .. } => (
-            "a key has to be text",
-            "put text that starts with `{` or `[` in quotes: \"{order_id}\"",
-        ),
-        Yaml::UnknownAnchor { .. } => ("this alias names no anchor", "declare the anchor (`&name`) above, or put the text in quotes"),
-        Yaml::RecursiveReferencesRequireWeakTypes { .. } => ("this alias stands inside its own anchor", "write it out"),
-        Yaml::MergeValueNotMapOrSeqOfMaps { .. } => ("`<<` takes a mapping", "write `<<: *anchor_of_a_mapping`"),
-        Yaml::UnsupportedTag { .. } => ("tags (`!name`) are not read here", "take the tag out"),
-        Yaml::InvalidScalar { .. } => ("the value does not fit its tag", "take the tag out"),
-        Yaml::AliasReplayLimitExceeded { .. }
-        | Yaml::AliasExpansionLimitExceeded { .. }
-        | Yaml::AliasReplayStackDepthExceeded { .. }
-        | Yaml::AliasReplayCounterOverflow { .. } => (TOO_LARGE, "write out what the aliases stand for"),
-        Yaml::Budget { breach, .. } => match breach {
-            serde_saphyr::budget::BudgetBreach::Documents { .. } => {
-                ("a second document starts here", "one file holds one document: take out `---`")
-            }
-            serde_saphyr::budget::BudgetBreach::Depth { .. } => (TOO_DEEP, "a configuration is flatter"),
-            _ => (TOO_LARGE, "write out what the aliases stand for, or split the file"),
-        },
-        _ => return scanned(error, place),
-    };
-    Malformed { place, message: message.to_owned(), fix: fix.to_owned() }
-}
-
-const TOO_DEEP: &str = "this nests too deeply";
-const TOO_LARGE: &str = "this grows too large once its aliases are expanded";
-
-/// Complaints of the scanner about punctuation and indentation.
-fn scanned(error: &serde_saphyr::Error, place: Place) -> Malformed {
-    let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or_default();
-    let known = [
-        ("tabs disallowed", "a tab in the indentation", "indent with spaces"),
-        ("mapping values are not allowed", "a colon where no key can end", "put text that holds `: ` in quotes, or check the indentation"),
-        ("illegal placement of ':'", "a colon where no key can end", "close the bracket or quote that is open above"),
-        ("unclosed quote", "a quote that is not closed", "close it, or put the whole text in the other kind of quotes"),
-        ("unclosed", "a bracket that is not closed", "close it"),
-        ("unexpected character", "a character that text cannot start with", "put the text in quotes"),
-        ("unknown escape character", "an escape that is not known in double quotes", "write `\\\\` for a backslash, or use single quotes"),
-        ("did not find expected", "this does not line up with anything above", "indent it like the line that it belongs with"),
-        ("budget breached", TOO_LARGE, "write out what the aliases stand for, or split the file"),
-        ("recursion limit", TOO_DEEP, "a configuration is flatter"),
-        ("unknown anchor", "this alias names no anchor", "declare the anchor (`&name`) above, or put the text in quotes"),
-    ];
-    match known.iter().find(|(theirs, _, _)| text.contains(theirs)) {
-        Some((_, message, fix)) => Malformed { place, message: (*message).to_owned(), fix: (*fix).to_owned() },
-        None => Malformed {
-            place,
-            message: "this is no valid YAML".to_owned(),
-            fix: "check indentation, colons, quotes and brackets here and on the line above".to_owned(),
-        },
-    }
-}
-
 /// Whole numbers that no JSON number holds with every digit.
 pub(crate) fn lossy_numbers(root: &Node, text: &str) -> Vec<reach_core::Problem> {
     let mut floats = Vec::new();
@@ -480,7 +412,11 @@ pub(crate) fn lossy_numbers(root: &Node, text: &str) -> Vec<reach_core::Problem>
             !written.is_empty() && written.iter().all(|c| c.is_ascii_digit() || matches!(c, '-' | '+'))
         })
         .map(|(pointer, _)| {
-            reach_core::Problem::new(pointer, "a number of more than 64 bits would lose digits here", "put it in quotes")
+            reach_core::Problem::new(
+                pointer,
+                "a number of more than 64 bits would lose digits here",
+                "put it in quotes",
+            )
         })
         .collect()
 }

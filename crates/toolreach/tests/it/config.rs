@@ -89,7 +89,9 @@ fn every_case_of_the_suite_is_told_at_its_place_with_its_fix() {
             failures.push(format!("{name}:\n  expected {:#?}\n  said {said:#?}", case.expected));
         }
         if let Some(report) = report {
-            for shown in [report.render(false), report.render(true), report.to_json().to_string(), format!("{report:?}")] {
+            for shown in
+                [report.render(false), report.render(true), report.to_json().to_string(), format!("{report:?}")]
+            {
                 for absent in &case.absent {
                     if shown.contains(absent) {
                         failures.push(format!("{name}: the report holds {absent:?}:\n{shown}"));

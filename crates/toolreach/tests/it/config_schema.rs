@@ -109,7 +109,8 @@ fn the_example_of_the_design_is_taken_as_it_stands() {
         [("ORDERS_SECRET", "orders-secret-0"), ("SUPPORT_BOT_KEY", "support-bot-key-0123")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into();
-    let config = config::parse("reach.yaml", EXAMPLE, folder.path(), &environment).unwrap_or_else(|report| panic!("{report}"));
+    let config =
+        config::parse("reach.yaml", EXAMPLE, folder.path(), &environment).unwrap_or_else(|report| panic!("{report}"));
     let kinds: Vec<&str> = config.tools.iter().map(|tool| tool.adapter.kind()).collect();
     assert_eq!(kinds, ["http", "http", "sql", "email", "script", "file"]);
 }

@@ -44,7 +44,10 @@ fn a_right_file_becomes_the_values_that_the_engine_takes() {
     assert!(cancel.coerce && cancel.server_error_means_not_done);
     assert_eq!(cancel.verify.as_ref().unwrap().done_when, "status == 'cancelled'");
     assert_eq!(cancel.rate.map(|rate| (rate.per_minute, rate.burst)), Some((10, 10)));
-    assert_eq!(cancel.breaker.map(|breaker| (breaker.failures, breaker.open_ms, breaker.successes)), Some((1, 1_000, 2)));
+    assert_eq!(
+        cancel.breaker.map(|breaker| (breaker.failures, breaker.open_ms, breaker.successes)),
+        Some((1, 1_000, 2))
+    );
 
     let caller = &config.callers[0];
     assert_eq!(caller.caller.id.as_str(), "support-bot");

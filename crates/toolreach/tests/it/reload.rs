@@ -22,7 +22,8 @@ struct Watched {
 }
 
 fn text(ids: &[&str]) -> String {
-    let tools = ids.iter().map(|id| format!("  - {{tool_id: {id}, description: x, http: {{url: \"https://h.internal/\"}}}}\n"));
+    let tools =
+        ids.iter().map(|id| format!("  - {{tool_id: {id}, description: x, http: {{url: \"https://h.internal/\"}}}}\n"));
     format!("version: 1\ntools:\n{}", tools.collect::<String>())
 }
 

@@ -22,7 +22,11 @@ pub(super) fn check(draft: &mut Draft<'_>) -> Vec<DeclaredCaller> {
     for name in draft.keys("/callers") {
         let pointer = format!("/callers/{}", escape(&name));
         if name.trim().is_empty() || name == "local" {
-            let message = if name == "local" { "`local` is the name of whoever calls on this machine without a key" } else { "a caller has to have a name" };
+            let message = if name == "local" {
+                "`local` is the name of whoever calls on this machine without a key"
+            } else {
+                "a caller has to have a name"
+            };
             draft.add(pointer.as_str(), message, "give this caller another name");
         }
         let Some(part) = draft.part::<sections::Caller>(&pointer) else { continue };
@@ -38,22 +42,26 @@ pub(super) fn check(draft: &mut Draft<'_>) -> Vec<DeclaredCaller> {
         } else if key.len() < KEY_MIN {
             draft.add(
                 key_pointer.as_str(),
-                if key.is_empty() { "the key is empty".to_owned() } else { format!("the key has fewer than {KEY_MIN} characters") },
+                if key.is_empty() {
+                    "the key is empty".to_owned()
+                } else {
+                    format!("the key has fewer than {KEY_MIN} characters")
+                },
                 "make one with `openssl rand -hex 24`",
             );
         }
         if let Some(other) = owners.insert(key.to_owned(), pointer.clone()) {
             let place = draft.line(&format!("{other}/key"));
-            draft.add(key_pointer, format!("the key is also the key of another caller ({place})"), "give each caller a key of its own");
+            draft.add(
+                key_pointer,
+                format!("the key is also the key of another caller ({place})"),
+                "give each caller a key of its own",
+            );
         }
         for (index, pattern) in part.scopes.iter().enumerate() {
             scope(draft, format!("{pointer}/scopes/{index}"), pattern);
         }
-        let caller = Caller {
-            id: CallerId::new(&name),
-            scopes: Scopes::new(part.scopes),
-            rate: part.rate.map(rate),
-        };
+        let caller = Caller { id: CallerId::new(&name), scopes: Scopes::new(part.scopes), rate: part.rate.map(rate) };
         callers.push(DeclaredCaller { caller, key: part.key });
     }
     callers

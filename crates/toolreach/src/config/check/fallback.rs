@@ -62,7 +62,8 @@ fn arrows(draft: &mut Draft<'_>, ids: &Ids) -> Arrows {
             arrows.insert(from.clone(), to);
         } else {
             let others = ids.values().filter(|other| other.pointer != declaration.pointer);
-            let fix = nearest_or_all(&id, others.map(|other| other.id.as_str()), "declare that tool, or take `fallback` out");
+            let fix =
+                nearest_or_all(&id, others.map(|other| other.id.as_str()), "declare that tool, or take `fallback` out");
             draft.add(pointer, format!("no tool is called {}", quoted(&id)), fix);
         }
     }
@@ -126,7 +127,11 @@ fn depths(draft: &mut Draft<'_>, ids: &Ids, arrows: &Arrows) {
         let pointer = written(draft, &declaration.pointer).map_or(declaration.pointer.clone(), |(pointer, _)| pointer);
         draft.add(
             pointer,
-            format!("this fallback chain has {} tools after its head, more than {DEPTH_MAX}: {}", chain.len() - 1, names.join(" -> ")),
+            format!(
+                "this fallback chain has {} tools after its head, more than {DEPTH_MAX}: {}",
+                chain.len() - 1,
+                names.join(" -> ")
+            ),
             format!("keep at most {DEPTH_MAX}"),
         );
     }

@@ -71,8 +71,9 @@ impl Draft<'_> {
                 // The schema promises that this does not happen; a type that reads less than its schema
                 // says is still no reason to stop. The library's words may quote a value.
                 let words = error.to_string();
-                let quiet = secrets::is_hidden(pointer, Some(node));
-                let message = if quiet { "this cannot be read".to_owned() } else { format!("this cannot be read: {words}") };
+                let quiet = secrets::is_hidden(pointer, Some(node)) || words.contains('"');
+                let message =
+                    if quiet { "this cannot be read".to_owned() } else { format!("this cannot be read: {words}") };
                 self.add(pointer, message, "compare it with `reach schema config`");
                 None
             }
@@ -135,7 +136,9 @@ fn nearest_or_all<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>, no
         Some(near) => format!("did you mean `{near}`?"),
         None if known.is_empty() => nothing.to_owned(),
         None if known.len() > 12 => format!("{} of them are declared; `reach tools` lists them", known.len()),
-        None => format!("declared here: {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+        None => {
+            format!("declared here: {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

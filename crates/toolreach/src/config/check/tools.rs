@@ -132,7 +132,8 @@ pub(super) fn check(
 fn read_past_id(draft: &mut Draft<'_>, pointer: &str) -> Option<sections::Tool> {
     let id = format!("{pointer}/tool_id");
     let aside: Vec<Finding>;
-    (aside, draft.findings) = std::mem::take(&mut draft.findings).into_iter().partition(|finding| finding.problem.pointer == id);
+    (aside, draft.findings) =
+        std::mem::take(&mut draft.findings).into_iter().partition(|finding| finding.problem.pointer == id);
     let part = if aside.is_empty() || draft.root.at(&id)?.text().is_none() { None } else { draft.part(pointer) };
     draft.findings.extend(aside);
     part
@@ -142,7 +143,8 @@ fn read_past_id(draft: &mut Draft<'_>, pointer: &str) -> Option<sections::Tool> 
 fn adapters_named(draft: &mut Draft<'_>, pointer: &str) {
     let Some(node) = draft.root.at(pointer) else { return };
     let Data::Map(entries) = &node.data else { return };
-    let named: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).filter(|key| ADAPTERS.contains(key)).collect();
+    let named: Vec<&str> =
+        entries.iter().map(|entry| entry.key.as_str()).filter(|key| ADAPTERS.contains(key)).collect();
     let list = ADAPTERS.map(|adapter| format!("`{adapter}`")).join(", ");
     match named.as_slice() {
         [_] => {}
@@ -176,8 +178,11 @@ fn credential(
         let pointer = format!("{pointer}/{adapter}/credential");
         let Some(name) = draft.root.at(&pointer).and_then(|node| node.text()) else { continue };
         match credentials.get(name) {
-            Some(Some(credential)) if LOGINS.contains(&adapter) && !matches!(**credential, Credential::Basic { .. }) => {
-                let message = format!("the credential {} is no login: `{adapter}` needs a name and a password", quoted(name));
+            Some(Some(credential))
+                if LOGINS.contains(&adapter) && !matches!(**credential, Credential::Basic { .. }) =>
+            {
+                let message =
+                    format!("the credential {} is no login: `{adapter}` needs a name and a password", quoted(name));
                 draft.add(pointer, message, "declare one of kind `basic`");
             }
             Some(credential) => found = credential.clone(),
@@ -268,8 +273,7 @@ fn one(
         server_error_means_not_done: part.server_error == Some(sections::ServerError::NotDone),
         verify: None,
     };
-    let declared =
-        Declared { tool_id: &tool_id, input_schema: &spec.input_schema, effect, timeout, base: draft.base };
+    let declared = Declared { tool_id: &tool_id, input_schema: &spec.input_schema, effect, timeout, base: draft.base };
     let mut adapter = None;
     let mut built = |key: &str, result: Option<Result<Arc<dyn Adapter>, Vec<Problem>>>| match result {
         None => {}

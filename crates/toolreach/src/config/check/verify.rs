@@ -38,7 +38,11 @@ pub(super) fn check(draft: &mut Draft<'_>, ids: &Ids, tools: &mut [Checked]) {
         if asked.effect != Effect::Read {
             draft.add(
                 format!("{pointer}/tool_id"),
-                format!("the tool {} has effect `{}`; only a tool that reads may verify", quoted(asked.tool_id.as_str()), asked.effect.as_str()),
+                format!(
+                    "the tool {} has effect `{}`; only a tool that reads may verify",
+                    quoted(asked.tool_id.as_str()),
+                    asked.effect.as_str()
+                ),
                 "name a tool with `effect: read`",
             );
         }
@@ -53,11 +57,8 @@ pub(super) fn check(draft: &mut Draft<'_>, ids: &Ids, tools: &mut [Checked]) {
                 );
             }
         }
-        let verify = tool::Verify {
-            tool_id: asked.tool_id.clone(),
-            arguments: written.arguments,
-            done_when: written.done_when,
-        };
+        let verify =
+            tool::Verify { tool_id: asked.tool_id.clone(), arguments: written.arguments, done_when: written.done_when };
         tool.spec.verify = Some(verify.clone());
         if let Some(declared) = &mut tool.declared {
             declared.spec.verify = Some(verify);

@@ -59,7 +59,9 @@ pub(super) fn explain(leaf: &Leaf, root: &Node) -> Vec<Problem> {
             let (word, fix) = if *least { ("less", "at least") } else { ("more", "at most") };
             one(format!("{name} is {found}{word} than {limit}"), format!("write {fix} {limit}"))
         }
-        What::Length { least: true, limit: 1, .. } => one(format!("{name} is empty"), "write something, or take it out".to_owned()),
+        What::Length { least: true, limit: 1, .. } => {
+            one(format!("{name} is empty"), "write something, or take it out".to_owned())
+        }
         What::Length { least, limit, of } => {
             let plural = if *limit == 1 { "" } else { "s" };
             let (word, fix) = if *least { ("fewer", "at least") } else { ("more", "at most") };
@@ -67,9 +69,15 @@ pub(super) fn explain(leaf: &Leaf, root: &Node) -> Vec<Problem> {
         }
         What::Pattern(pattern) => one(
             format!("{name} does not have the form that is wanted"),
-            format!("write text that matches `{pattern}`{}", example(&leaf.schema).map_or_else(String::new, |text| format!(", such as `{text}`"))),
+            format!(
+                "write text that matches `{pattern}`{}",
+                example(&leaf.schema).map_or_else(String::new, |text| format!(", such as `{text}`"))
+            ),
         ),
-        What::Other(keyword) => one(format!("{name} is not what is wanted ({keyword})"), "see the description of this key with `reach schema config`".to_owned()),
+        What::Other(keyword) => one(
+            format!("{name} is not what is wanted ({keyword})"),
+            "see the description of this key with `reach schema config`".to_owned(),
+        ),
     }
 }
 
@@ -298,7 +306,8 @@ fn properties(schema: &str) -> Vec<&'static str> {
 /// The first sentence of a key's description, as the middle of a sentence.
 fn described(schema: &str, key: &str) -> Option<String> {
     let text = SCHEMA.pointer(schema)?.get("properties")?.get(key)?.get("description")?.as_str()?;
-    let sentence = [". ", "; "].iter().filter_map(|end| text.split_once(end)).map(|(head, _)| head).min_by_key(|head| head.len());
+    let sentence =
+        [". ", "; "].iter().filter_map(|end| text.split_once(end)).map(|(head, _)| head).min_by_key(|head| head.len());
     let sentence = sentence.unwrap_or(text).trim_end_matches('.');
     let mut letters = sentence.chars();
     let first = letters.next()?;
