@@ -63,6 +63,8 @@ pub fn load(path: &Path, environment: &dyn Environment) -> Result<Config, Report
 /// # Errors
 /// Everything that is wrong with it, at once; the report holds no secret.
 pub fn parse(name: &str, text: &str, base: &Path, environment: &dyn Environment) -> Result<Config, Report> {
+    // A byte order mark is no part of the text, and of no line that is shown.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut root = match tree::read(text) {
         Ok(Some(root)) => root,
         Ok(None) => return Err(Report::of_file(name.to_owned(), "the file is empty", "make one with `reach init`")),
@@ -121,14 +123,19 @@ fn report(
             Located {
                 line: place.line,
                 column: place.column,
-                message: scrubber.text(&problem.message),
-                fix: scrubber.text(&problem.fix),
+                message: printable(&scrubber.text(&problem.message)),
+                fix: printable(&scrubber.text(&problem.fix)),
                 source: source.line(place),
                 pointer: secrets::shown_pointer(&problem.pointer),
             }
         })
         .collect();
     Report::sorted(name.to_owned(), problems)
+}
+
+/// A name from the file may hold what a terminal obeys.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn malformed_report(name: &str, text: &str, malformed: tree::Malformed) -> Report {

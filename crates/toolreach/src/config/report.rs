@@ -69,7 +69,8 @@ impl Report {
     /// Puts the problems in the order of the file.
     pub(crate) fn sorted(file: String, mut problems: Vec<Located>) -> Self {
         problems.sort_by(|a, b| (a.line, a.column, &a.message).cmp(&(b.line, b.column, &b.message)));
-        problems.dedup();
+        // What stands behind an anchor is told once, however many aliases lead to it.
+        problems.dedup_by(|b, a| (a.line, a.column, &a.message) == (b.line, b.column, &b.message));
         Self { file, problems }
     }
 

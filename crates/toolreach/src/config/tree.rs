@@ -127,7 +127,7 @@ fn options() -> serde_saphyr::Options {
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
             max_documents: 1,
-            max_nodes: 200_000,
+            max_nodes: 100_000,
             max_aliases: 10_000,
         },
     }

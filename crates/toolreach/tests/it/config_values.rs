@@ -98,6 +98,26 @@ fn a_file_that_is_not_there_is_empty_or_no_text_says_what_to_do() {
 }
 
 #[test]
+fn windows_line_ends_and_a_byte_order_mark_move_no_place_and_no_mask() {
+    let text = "\u{feff}version: 1\r\ncallers:\r\n  bot: {key: canary-key, scops: [canary-scope]}\r\n";
+    let report = config::parse("reach.yaml", text, Path::new("."), &environment()).unwrap_err();
+    let shown = &report.problems[0];
+    assert_eq!((shown.line, shown.column), (3, 26));
+    let source = shown.source.as_ref().unwrap();
+    assert_eq!(source.text, "  bot: {key: ***, scops: [***]}");
+    assert_eq!(&source.text[source.caret..source.caret + source.width], "scops");
+}
+
+#[test]
+fn a_mistake_behind_an_anchor_is_told_once_and_no_control_character_is_printed() {
+    let text = "version: 1\ntools:\n  - {tool_id: a, description: x, http: &h {url: \"https://h/\", \"bad\\e[31m\": 1}}\n  - {tool_id: b, description: x, http: *h}\n";
+    let report = config::parse("reach.yaml", text, Path::new("."), &environment()).unwrap_err();
+    let messages: Vec<&str> = report.problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(messages, ["unknown key `bad [31m` in `http`"]);
+    assert!(!report.render(false).contains('\u{1b}'));
+}
+
+#[test]
 fn relative_paths_start_at_the_folder_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("reach.yaml");

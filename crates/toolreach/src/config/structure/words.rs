@@ -10,7 +10,7 @@ use super::super::tree::{Data, Node, escape, parts};
 use super::{Leaf, What};
 
 /// Words of the whole design that this version does not read yet.
-const LATER: [&str; 4] = ["imports", "models", "agents", "approval"];
+const LATER: [&str; 5] = ["imports", "models", "agents", "approval", "repeat"];
 
 /// Kinds and adapters of the whole design that this version does not read yet.
 const LATER_KINDS: [&str; 4] = ["oauth2_client_credentials", "oauth2_authorization_code", "openapi", "mcp"];
