@@ -1,1 +1,3 @@
-//! x
+//! Placeholder.
+pub mod config;
+pub mod reload;

@@ -1,0 +1,95 @@
+//! What a checked configuration is: values that the rest of the program takes as they are.
+//!
+//! Whoever holds a [`Config`] need not check anything again: every reference in it exists, every adapter is
+//! built, every number is within its bounds. It prints no secret.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reach_core::Caller;
+use reach_core::redact::Scrubber;
+use reach_engine::{Declared, UpstreamSettings};
+use reach_store::StateUrls;
+use secrecy::SecretString;
+
+/// A checked `reach.yaml`.
+pub struct Config {
+    /// SHA-256 of the text it was read from.
+    pub digest: Digest,
+    /// How the gateway listens.
+    pub server: ServerSettings,
+    /// The tools in the order declared, adapters built: what [`reach_engine::Registry::build`] takes.
+    pub tools: Vec<Declared>,
+    /// Who may call; empty means whoever is on this machine.
+    pub callers: Vec<DeclaredCaller>,
+    /// Limits of the upstreams named in the file, by target; every other one has [`UpstreamSettings::default`].
+    pub upstreams: HashMap<String, UpstreamSettings>,
+    /// Where state is kept; [`reach_store::open`] takes it with `base`.
+    pub state: StateUrls,
+    /// The folder of the file: relative paths in it start here.
+    pub base: PathBuf,
+    /// Every secret of the file, for [`Scrubber::new`]: credentials, callers' keys, passwords in URLs.
+    pub secrets: Vec<SecretString>,
+}
+
+/// SHA-256 of a file's content.
+pub type Digest = [u8; 32];
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools = self.tools.iter().map(|tool| {
+            (tool.spec.tool_id.as_str(), tool.adapter.kind(), tool.adapter.target(), tool.credential.as_deref())
+        });
+        f.debug_struct("Config")
+            .field("server", &self.server)
+            .field("tools", &tools.collect::<Vec<_>>())
+            .field("callers", &self.callers)
+            .field("upstreams", &self.upstreams)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// A scrubber that knows every secret of the file.
+    pub fn scrubber(&self) -> Scrubber {
+        Scrubber::new(self.secrets.iter().cloned())
+    }
+}
+
+/// One caller and what it proves itself with.
+#[derive(Clone, Debug)]
+pub struct DeclaredCaller {
+    /// Its name, scopes and rate.
+    pub caller: Caller,
+    /// Its key; compare it in constant time.
+    pub key: SecretString,
+}
+
+/// How the gateway listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// Host names under which it may be reached, `host` or `host:port`; lower case.
+    pub allowed_hosts: Vec<String>,
+    /// Web origins that may call from a browser; lower case, without a trailing slash.
+    pub allowed_origins: Vec<String>,
+    /// Bytes of a request body at most.
+    pub max_body_bytes: usize,
+    /// Connections open at the same time at most.
+    pub max_connections: usize,
+    /// How long a client may take to send a header.
+    pub header_timeout: Duration,
+    /// How long a client may take to send a body.
+    pub body_timeout: Duration,
+    /// How long a connection may stay without a request after its first one.
+    pub idle_timeout: Duration,
+    /// How long a client may refuse to read its answer.
+    pub write_timeout: Duration,
+    /// How long calls under way get to finish when the gateway stops.
+    pub drain_patience: Duration,
+}
