@@ -8,6 +8,6 @@ mod callers;
 mod gate;
 
 pub use callers::{Callers, ExposureError, check_exposure};
-pub(crate) use callers::{Identity, Unknown};
+pub(crate) use callers::{Identity, Unknown, is_loopback};
 pub(crate) use gate::{Gate, Passage};
 pub use gate::{GateError, Intruder};

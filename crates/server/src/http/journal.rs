@@ -72,8 +72,11 @@ pub(super) async fn sessions(
     }
     let ledger = surface.road.engine.ledger();
     ledger.flush().await?;
-    let whose = (!is_operator(&caller)).then_some(caller.id);
-    let lines = ledger.sessions(whose, limit).await?;
+    let lines = if is_operator(&caller) {
+        ledger.sessions(limit).await?
+    } else {
+        ledger.sessions_of(caller.id, limit).await?
+    };
     Ok(Json(wire::Sessions { sessions: lines.into_iter().map(Into::into).collect() }))
 }
 

@@ -42,8 +42,6 @@ pub(crate) struct Surface {
     body_timeout: Duration,
 }
 
-pub(crate) type State = axum::extract::State<Arc<Surface>>;
-
 /// One endpoint: how it is reached, what it is for, and who serves it.
 pub(crate) struct Endpoint {
     pub(crate) method: Method,

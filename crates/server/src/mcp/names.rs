@@ -121,7 +121,7 @@ mod tests {
             prop_assert_eq!(distinct.len(), ids.len());
             for (name, spec) in &names {
                 prop_assert!(fits(name), "{}", name);
-                prop_assert_eq!(resolve(&tools, name).as_str(), spec.tool_id.as_str());
+                prop_assert_eq!(&resolve(&tools, name), &spec.tool_id);
             }
         }
     }
