@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt;
+use reach_core::exact::ExactError;
 use reach_core::{Envelope, ErrorBody, ErrorCode, Event, EventKind, JournalRow, Meta, Phase, Plan};
 use reach_engine::Engine;
 use serde_json::Value;
@@ -85,6 +86,14 @@ impl Road {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What a caller reads about arguments that no value can hold exactly.
+pub(crate) fn error_body(error: &ExactError) -> ErrorBody {
+    let refusal = error.refusal();
+    let mut body = ErrorBody::new(ErrorCode::InvalidArguments, refusal.message);
+    body.details = Some(serde_json::json!({ "problems": refusal.problems }));
+    body
 }
 
 /// The trace id of a W3C `traceparent`, if it is one.

@@ -12,13 +12,14 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use reach_core::exact::parse_arguments;
 use reach_core::plan::Usage;
 use reach_core::{Object, Plan, SessionId, TraceId};
 
 use super::refusal::{Refusal, answer};
 use super::{Surface, wire};
 use crate::auth::Identity;
-use crate::road::{is_key, is_name, trace_of};
+use crate::road::{error_body, is_key, is_name, trace_of};
 
 pub(super) async fn call(
     State(surface): State<Arc<Surface>>,
@@ -55,7 +56,8 @@ fn fill(plan: &mut Plan, headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal
     if request.timeout_ms == Some(0) {
         return Err(wrong("timeout_ms is 0", "Leave timeout_ms out, or give the call at least one millisecond."));
     }
-    plan.arguments = request.arguments;
+    plan.arguments = parse_arguments(request.arguments.get())
+        .map_err(|error| Refusal::of(StatusCode::BAD_REQUEST, error_body(&error)))?;
     plan.timeout = request.timeout_ms.map(Duration::from_millis);
     plan.priority = request.priority.map(Into::into).unwrap_or_default();
     plan.on_failure = request.on_failure.map(Into::into).unwrap_or_default();
@@ -80,12 +82,9 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     }
 }
 
-/// Reads the body without rounding a number: one that no value can hold exactly is refused by name.
 fn parse(body: &[u8]) -> Result<wire::CallRequest, Refusal> {
     const SHAPE: &str = "Send {\"arguments\": {...}}; see /openapi.json for the other fields.";
-    let text = std::str::from_utf8(body).map_err(|_| wrong("the body is not UTF-8", SHAPE))?;
-    let object = reach_core::exact::parse_arguments(text).map_err(|error| wrong(error.to_string(), SHAPE))?;
-    serde_json::from_value(serde_json::Value::Object(object)).map_err(|error| wrong(error.to_string(), SHAPE))
+    serde_json::from_slice(body).map_err(|error| wrong(format!("the body cannot be read: {error}"), SHAPE))
 }
 
 fn name(field: &str, text: String) -> Result<String, Refusal> {

@@ -25,7 +25,6 @@ pub(super) async fn trace(
 ) -> Result<Json<wire::Trace>, Refusal> {
     let Path(trace_id) = path.map_err(|_| Refusal::not_found("trace"))?;
     let ledger = surface.road.engine.ledger();
-    ledger.flush().await?;
     let rows = visible(ledger.trace(TraceId::new(&trace_id)).await?, &caller);
     if rows.is_empty() {
         return Err(Refusal::not_found("trace"));
@@ -41,7 +40,6 @@ pub(super) async fn timeline(
 ) -> Result<Json<wire::SessionTimeline>, Refusal> {
     let Path(session_id) = path.map_err(|_| Refusal::not_found("session"))?;
     let ledger = surface.road.engine.ledger();
-    ledger.flush().await?;
     let rows = visible(ledger.session(SessionId::new(&session_id)).await?, &caller);
     if rows.is_empty() {
         return Err(Refusal::not_found("session"));
@@ -71,7 +69,6 @@ pub(super) async fn sessions(
         ));
     }
     let ledger = surface.road.engine.ledger();
-    ledger.flush().await?;
     let lines = if is_operator(&caller) {
         ledger.sessions(limit).await?
     } else {

@@ -1,7 +1,6 @@
 //! What operators look at and do by hand: health, breakers, unknown outcomes.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Extension;
 use axum::Json;
@@ -9,9 +8,7 @@ use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use http::StatusCode;
 use reach_core::breaker::StateName;
-use reach_core::{
-    CallerId, Envelope, ErrorCode, Event, EventKind, JournalRow, Meta, Object, Phase, Plan, RequestId, ToolId,
-};
+use reach_core::{CallerId, Envelope, ErrorCode, Meta, Object, Phase, Plan, RequestId, ToolId};
 use reach_engine::store::ledger::{Ending, RecordKey, Unsettled};
 
 use super::guard::is_operator;
@@ -94,7 +91,6 @@ pub(super) async fn settle(
     if !ledger.settle(key, ending).await? {
         return Err(Refusal::not_found("unsettled request"));
     }
-    ledger.append(row(record, request.done));
     Ok(Json(wire::Settled { request_id: request.request_id, done: request.done }))
 }
 
@@ -107,21 +103,6 @@ fn settled(record: &Unsettled, data: Object) -> Result<String, Refusal> {
     let meta = Meta { phase: Phase::Answered, served_by: Some(record.tool_id.clone()), ..Meta::of(&plan) };
     serde_json::to_string(&Envelope::ok(record.tool_id.clone(), data, meta))
         .map_err(|_| Refusal::new(ErrorCode::Internal, "the envelope cannot be written"))
-}
-
-fn row(record: &Unsettled, done: bool) -> JournalRow {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let at_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
-    JournalRow {
-        at_ms,
-        trace_id: record.trace_id.clone(),
-        session_id: record.session_id.clone(),
-        request_id: record.request_id.clone(),
-        step: 0,
-        tool_id: record.tool_id.clone(),
-        caller: record.caller.clone(),
-        events: vec![Event { at_ms, kind: EventKind::Settled { done } }],
-    }
 }
 
 fn bad_body(rejection: JsonRejection) -> Refusal {

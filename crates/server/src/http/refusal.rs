@@ -28,6 +28,11 @@ impl Refusal {
         Self { error: ErrorBody::new(code, message), status: status_of(code), headers: Vec::new() }
     }
 
+    /// An error under a status of its own.
+    pub(crate) fn of(status: StatusCode, error: ErrorBody) -> Self {
+        Self { error, status, headers: Vec::new() }
+    }
+
     /// A request that is wrong in itself, with the reader's hint.
     pub(crate) fn malformed(status: StatusCode, message: impl Into<String>, hint: &str) -> Self {
         let mut error = ErrorBody::new(ErrorCode::InvalidArguments, message);

@@ -7,15 +7,18 @@ use reach_engine::store::board::BreakerView;
 use reach_engine::store::ledger::{SessionLine, Unsettled as UnsettledRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// A call. Unknown fields are refused.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallRequest {
-    /// The arguments, as the tool's input_schema wants them.
-    #[serde(default)]
-    pub(crate) arguments: Map<String, Value>,
+    /// The arguments, as the tool's input_schema wants them; kept as text here, so that they can be read
+    /// without losing a digit.
+    #[serde(default = "no_arguments")]
+    #[schemars(with = "Map<String, Value>", extend("default" = {}))]
+    pub(crate) arguments: Box<RawValue>,
     /// The caller's own deadline; the tool's holds where this is absent or longer.
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: Option<u64>,
@@ -35,6 +38,10 @@ pub(crate) struct CallRequest {
     pub(crate) question: Option<String>,
     /// What the model's provider counted for the turn that led here.
     pub(crate) usage: Option<UsageFigures>,
+}
+
+fn no_arguments() -> Box<RawValue> {
+    RawValue::NULL.to_owned()
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -143,18 +150,13 @@ impl From<&ToolSpec> for Tool {
             name: spec.name.clone(),
             description: spec.description.clone(),
             use_when: spec.use_when.clone(),
-            input_schema: closed(&spec.input_schema),
+            input_schema: spec.input_schema.clone(),
             output_schema: spec.output_schema.clone(),
             effect: spec.effect.into(),
             scope: spec.scope.clone(),
             timeout_ms: u64::try_from(spec.timeout.as_millis()).unwrap_or(u64::MAX),
         }
     }
-}
-
-/// The schema as it is enforced: unknown fields are refused unless the operator said otherwise.
-pub(crate) fn closed(schema: &Value) -> Value {
-    reach_core::arguments::closed(schema)
 }
 
 /// The one shape in which every call ends.

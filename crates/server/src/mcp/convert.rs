@@ -12,7 +12,6 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Tool, ToolAnnotation
 use serde_json::Value;
 
 use super::names;
-use crate::http::wire;
 
 /// The key of the envelope's meta in a result's `_meta`.
 const META: &str = "reach/meta";
@@ -27,8 +26,8 @@ pub(super) fn all(tools: &[Arc<ToolSpec>]) -> Vec<Tool> {
 }
 
 fn tool(name: String, spec: &ToolSpec) -> Tool {
-    let schema = match wire::closed(&spec.input_schema) {
-        Value::Object(schema) => schema,
+    let schema = match &spec.input_schema {
+        Value::Object(schema) => schema.clone(),
         // The registry takes object schemas only; an empty one keeps a client working if it ever did not.
         _ => serde_json::Map::from_iter([("type".to_owned(), "object".into())]),
     };

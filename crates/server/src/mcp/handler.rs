@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use reach_core::exact::parse_arguments;
 use reach_core::{Caller, Envelope, ErrorBody, ErrorCode, Object, Plan, SessionId, ToolId, TraceId};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{convert, exactness, names};
-use crate::road::{Road, is_key, is_name, trace_of};
+use crate::road::{Road, error_body, is_key, is_name, trace_of};
 
 /// The server for one caller.
 pub(super) struct Handler {
@@ -154,8 +155,9 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let asked = request.name.to_string();
         let plan = self.plan(request, &context.meta)?;
-        let envelope = if let Some(problem) = context.meta.get(exactness::MARK).and_then(Value::as_str) {
-            self.road.refuse(&plan, ErrorBody::new(ErrorCode::InvalidArguments, problem))
+        let inexact = context.meta.get(exactness::MARK).and_then(Value::as_str);
+        let envelope = if let Some(Err(error)) = inexact.map(parse_arguments) {
+            self.road.refuse(&plan, error_body(&error))
         } else {
             // A cancelled request, a closed response stream and a closed connection all end here: the
             // call's future is dropped, and the engine decides what that means.
