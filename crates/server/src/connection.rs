@@ -34,11 +34,24 @@ pub(crate) struct Patience {
     pub(crate) write: Duration,
 }
 
-/// Requests on this connection: how many ever began, and how many are under way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What goes on on this connection.
+#[derive(Clone, Copy, Debug, Default)]
 struct Load {
+    /// Requests that ever began.
     begun: u64,
+    /// Requests whose answer has not been sent to its end.
     under_way: u64,
+    /// Answers of which the client could take the next piece and has not.
+    waiting_for_client: u64,
+}
+
+/// Why a connection is ended from this side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    /// No request for too long.
+    Idle,
+    /// Nothing of any answer taken for too long.
+    Stalled,
 }
 
 /// Serves one connection until it ends, goes silent for too long, or `stop` is given and its last
@@ -48,11 +61,11 @@ pub(crate) async fn serve(stream: TcpStream, router: Router, patience: Patience,
     let (load, mut loads) = watch::channel(Load::default());
     let load = Arc::new(load);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let guard = UnderWay::begin(load.clone());
+        let under_way = UnderWay::begin(load.clone());
         let router = router.clone();
         async move {
             let answer: Result<Response<Body>, Infallible> = router.oneshot(request.map(Body::new)).await;
-            answer.map(|response| response.map(|body| Guarded { body, _guard: guard }))
+            answer.map(|response| response.map(|body| Guarded::new(body, under_way)))
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -64,19 +77,24 @@ pub(crate) async fn serve(stream: TcpStream, router: Router, patience: Patience,
     let ended = {
         let silence = pin!(silence(&mut loads, patience));
         tokio::select! {
-            result = connection.as_mut() => Some(result),
-            () = silence => None,
-            () = stop.cancelled() => None,
+            result = connection.as_mut() => Ended::Itself(result),
+            silence = silence => Ended::Silent(silence),
+            () = stop.cancelled() => Ended::Stopped,
         }
     };
     let result = match ended {
-        Some(result) => result,
-        None => {
+        Ended::Itself(result) => result,
+        Ended::Silent(Silence::Stalled) => return,
+        Ended::Silent(Silence::Idle) | Ended::Stopped => {
             connection.as_mut().graceful_shutdown();
             let closing = async {
-                // Requests under way end by their own deadlines; what is left after that is only a client
-                // that does not close.
-                let _ = loads.wait_for(|load| load.under_way == 0).await;
+                // Requests under way end by their own deadlines; after that there is only a client that does
+                // not close.
+                while loads.borrow_and_update().under_way > 0 {
+                    if stalled(&mut loads, patience).await {
+                        return;
+                    }
+                }
                 sleep(Duration::from_secs(1)).await;
             };
             tokio::select! {
@@ -90,27 +108,52 @@ pub(crate) async fn serve(stream: TcpStream, router: Router, patience: Patience,
     }
 }
 
-/// Returns once the connection has been without a request for longer than it may.
-async fn silence(loads: &mut watch::Receiver<Load>, patience: Patience) {
+/// How serving came to its end.
+enum Ended<R> {
+    Itself(R),
+    Silent(Silence),
+    Stopped,
+}
+
+/// Returns once the client has been silent for longer than it may.
+async fn silence(loads: &mut watch::Receiver<Load>, patience: Patience) -> Silence {
     loop {
         let load = *loads.borrow_and_update();
         if load.under_way > 0 {
-            if loads.changed().await.is_err() {
-                std::future::pending::<()>().await;
+            if stalled(loads, patience).await {
+                return Silence::Stalled;
             }
             continue;
         }
         let wait = if load.begun == 0 { patience.first } else { patience.idle };
-        match timeout(wait, loads.changed()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => std::future::pending().await,
-            Err(_) => return,
+        if timeout(wait, changed(loads)).await.is_err() {
+            return Silence::Idle;
         }
     }
 }
 
-/// Counts a request as under way until its answer has been written or given up.
-struct UnderWay(Arc<watch::Sender<Load>>);
+/// Waits for the next change while requests are under way; true when none came although the client had
+/// something to take. While everybody waits for us, there is no deadline here: the call's own holds.
+async fn stalled(loads: &mut watch::Receiver<Load>, patience: Patience) -> bool {
+    if loads.borrow().waiting_for_client == 0 {
+        changed(loads).await;
+        return false;
+    }
+    timeout(patience.write, changed(loads)).await.is_err()
+}
+
+/// The next change; never, once nobody can make one.
+async fn changed(loads: &mut watch::Receiver<Load>) {
+    if loads.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Counts a request as under way until its answer has been sent or given up.
+struct UnderWay {
+    load: Arc<watch::Sender<Load>>,
+    waiting_for_client: bool,
+}
 
 impl UnderWay {
     fn begin(load: Arc<watch::Sender<Load>>) -> Self {
@@ -118,20 +161,36 @@ impl UnderWay {
             load.begun += 1;
             load.under_way += 1;
         });
-        Self(load)
+        Self { load, waiting_for_client: false }
+    }
+
+    /// Whose turn it is. Said again, it still counts as a sign of life.
+    fn turn(&mut self, of_client: bool) {
+        let before = std::mem::replace(&mut self.waiting_for_client, of_client);
+        self.load.send_modify(|load| {
+            load.waiting_for_client = load.waiting_for_client + u64::from(of_client) - u64::from(before);
+        });
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.send_modify(|load| load.under_way -= 1);
+        self.turn(false);
+        self.load.send_modify(|load| load.under_way -= 1);
     }
 }
 
 /// A body that keeps its request counted until it has been sent.
 struct Guarded {
     body: Body,
-    _guard: UnderWay,
+    under_way: UnderWay,
+}
+
+impl Guarded {
+    fn new(body: Body, mut under_way: UnderWay) -> Self {
+        under_way.turn(true);
+        Self { body, under_way }
+    }
 }
 
 impl HttpBody for Guarded {
@@ -142,7 +201,10 @@ impl HttpBody for Guarded {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        // Being asked for more and having nothing makes it our turn; a piece handed over makes it the client's.
+        self.under_way.turn(frame.is_ready());
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

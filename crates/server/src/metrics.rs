@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use reach_core::{Envelope, ErrorCode};
+use reach_engine::HealthReport;
 
 /// Upper bounds of the histogram, in seconds.
 const BOUNDS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -64,7 +65,7 @@ impl Metrics {
     }
 
     /// The text format, version 0.0.4.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn text(&self, health: &HealthReport) -> String {
         let mut text = String::new();
         let tools = self.tools.lock();
         head(&mut text, "reach_calls_total", "counter", "Calls that have ended, by tool and code.");
@@ -77,10 +78,7 @@ impl Metrics {
         for (name, tool) in tools.iter() {
             let name = label(name);
             for (bucket, bound) in tool.buckets.iter().zip(BOUNDS) {
-                let _ = writeln!(
-                    text,
-                    "reach_call_duration_seconds_bucket{{tool=\"{name}\",le=\"{bound}\"}} {bucket}"
-                );
+                let _ = writeln!(text, "reach_call_duration_seconds_bucket{{tool=\"{name}\",le=\"{bound}\"}} {bucket}");
             }
             let (count, seconds) = (tool.count, tool.seconds);
             let _ = writeln!(text, "reach_call_duration_seconds_bucket{{tool=\"{name}\",le=\"+Inf\"}} {count}");
@@ -90,6 +88,13 @@ impl Metrics {
         drop(tools);
         head(&mut text, "reach_calls_in_flight", "gauge", "Calls under way.");
         let _ = writeln!(text, "reach_calls_in_flight {}", self.in_flight.load(Ordering::Relaxed));
+        head(&mut text, "reach_breaker_state", "gauge", "1 for the state in which the breaker of a target stands.");
+        for breaker in &health.breakers {
+            let (target, state) = (label(&breaker.target), breaker.state.as_str());
+            let _ = writeln!(text, "reach_breaker_state{{target=\"{target}\",state=\"{state}\"}} 1");
+        }
+        head(&mut text, "reach_degraded", "gauge", "Things of the gateway's own that do not work.");
+        let _ = writeln!(text, "reach_degraded {}", health.degraded.len());
         text
     }
 }
@@ -109,31 +114,29 @@ mod tests {
 
     use super::*;
 
+    fn healthy() -> HealthReport {
+        HealthReport { tools: Vec::new(), breakers: Vec::new(), degraded: Vec::new() }
+    }
+
     #[test]
     fn calls_are_counted_by_code_and_what_does_not_exist_is_one_label() {
         let metrics = Metrics::default();
         let plan = |tool: &str| Plan::new(tool, Object::new(), Caller::local());
         let ok = plan("a");
-        metrics.count(
-            &Envelope::ok(ok.tool_id.clone(), Object::new(), Meta::of(&ok)),
-            Duration::from_millis(3),
-        );
+        metrics.count(&Envelope::ok(ok.tool_id.clone(), Object::new(), Meta::of(&ok)), Duration::from_millis(3));
         for name in ["x", "y\"\n"] {
             let missing = plan(name);
             let error = ErrorBody::new(ErrorCode::ToolNotFound, "no");
-            metrics.count(
-                &Envelope::error(missing.tool_id.clone(), error, Meta::of(&missing)),
-                Duration::ZERO,
-            );
+            metrics.count(&Envelope::error(missing.tool_id.clone(), error, Meta::of(&missing)), Duration::ZERO);
         }
         let under_way = metrics.begin();
-        let text = metrics.text();
+        let text = metrics.text(&healthy());
         assert!(text.contains("reach_calls_total{tool=\"a\",code=\"OK\"} 1\n"), "{text}");
         assert!(text.contains("reach_calls_total{tool=\"unknown\",code=\"TOOL_NOT_FOUND\"} 2\n"), "{text}");
         assert!(text.contains("reach_call_duration_seconds_bucket{tool=\"a\",le=\"0.001\"} 0\n"), "{text}");
         assert!(text.contains("reach_call_duration_seconds_bucket{tool=\"a\",le=\"0.005\"} 1\n"), "{text}");
         assert!(text.contains("reach_calls_in_flight 1\n"), "{text}");
         drop(under_way);
-        assert!(metrics.text().contains("reach_calls_in_flight 0\n"));
+        assert!(metrics.text(&healthy()).contains("reach_calls_in_flight 0\n"));
     }
 }

@@ -175,6 +175,8 @@ fn origin(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> Gate {
@@ -276,12 +278,33 @@ mod tests {
         assert_eq!(ask("same-site"), Err(Intruder::CrossSite));
     }
 
+    proptest! {
+        #[test]
+        fn no_spelling_of_a_foreign_name_passes(text in "[ -~]{0,40}") {
+            let gate = gate("127.0.0.1:7350", &[], &[]);
+            let own = ["localhost:7350", "127.0.0.1:7350", "[::1]:7350"];
+            prop_assume!(!own.contains(&text.trim().to_ascii_lowercase().as_str()));
+            if let Ok(value) = HeaderValue::from_str(&text) {
+                let headers = HeaderMap::from_iter([(HOST, value)]);
+                prop_assert_ne!(gate.check(&Uri::from_static("/"), &headers), Ok(Passage::Program));
+            }
+        }
+
+        #[test]
+        fn no_ornament_makes_a_foreign_name_ours(before in "[a-z0-9@:/.\\-]{0,8}", after in "[a-z0-9@:/.\\-]{1,8}") {
+            let gate = gate("127.0.0.1:7350", &[], &[]);
+            for text in [format!("{before}x.localhost:7350{after}"), format!("localhost{after}.evil.example:7350")] {
+                let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_str(&text).unwrap())]);
+                prop_assert_ne!(gate.check(&Uri::from_static("/"), &headers), Ok(Passage::Program), "{}", text);
+            }
+        }
+    }
+
     #[test]
     fn a_rule_that_cannot_be_read_is_named() {
         let with = |hosts: &[&str], origins: &[&str]| {
             let own = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-            let settings =
-                Settings { allowed_hosts: own(hosts), allowed_origins: own(origins), ..Settings::default() };
+            let settings = Settings { allowed_hosts: own(hosts), allowed_origins: own(origins), ..Settings::default() };
             Gate::new(&settings, "127.0.0.1:1".parse().unwrap()).unwrap_err().to_string()
         };
         assert!(with(&["http://x"], &[]).contains("http://x"));

@@ -31,7 +31,7 @@ pub(super) async fn call(
     let tool_id = path.map_or_else(|_| String::new(), |Path(tool_id)| tool_id);
     let mut plan = Plan::new(tool_id, Object::new(), caller);
     if let Err(refusal) = fill(&mut plan, &headers, &body) {
-        let envelope = surface.road.refuse(&plan, refusal.error.clone());
+        let envelope = surface.road.refuse(&plan, (*refusal.error).clone());
         return refusal.into_envelope(&envelope);
     }
     answer(&surface.road.call(plan).await)
@@ -56,8 +56,10 @@ fn fill(plan: &mut Plan, headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal
     if request.timeout_ms == Some(0) {
         return Err(wrong("timeout_ms is 0", "Leave timeout_ms out, or give the call at least one millisecond."));
     }
-    plan.arguments = parse_arguments(request.arguments.get())
-        .map_err(|error| Refusal::of(StatusCode::BAD_REQUEST, error_body(&error)))?;
+    if let Some(arguments) = request.arguments {
+        plan.arguments = parse_arguments(arguments.get())
+            .map_err(|error| Refusal::of(StatusCode::BAD_REQUEST, error_body(&error)))?;
+    }
     plan.timeout = request.timeout_ms.map(Duration::from_millis);
     plan.priority = request.priority.map(Into::into).unwrap_or_default();
     plan.on_failure = request.on_failure.map(Into::into).unwrap_or_default();
@@ -91,7 +93,10 @@ fn name(field: &str, text: String) -> Result<String, Refusal> {
     if is_name(&text) {
         Ok(text)
     } else {
-        Err(wrong(format!("{field} is not 1 to 255 characters without control characters"), "Leave it out, or shorten it."))
+        Err(wrong(
+            format!("{field} is not 1 to 255 characters without control characters"),
+            "Leave it out, or shorten it.",
+        ))
     }
 }
 

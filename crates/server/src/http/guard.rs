@@ -8,12 +8,13 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE,
+    VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -46,7 +47,7 @@ pub(super) async fn guard(State(surface): State<Arc<Surface>>, request: Request,
 
 /// Who is calling, and with what body. The error is an answer, ready to send.
 async fn admit(surface: &Surface, mut request: Request) -> Result<Request, Box<Response>> {
-    let access = access(request.uri().path());
+    let access = access(&request);
     if access != Access::Open {
         match surface.callers.identify(request.headers(), surface.loopback) {
             Ok(Identity(caller)) => {
@@ -125,13 +126,15 @@ pub(crate) fn is_operator(caller: &Caller) -> bool {
     caller.scopes.allow(Some(crate::OPERATE))
 }
 
-/// Who may use a path. A path that does not exist is a caller's matter, so that strangers learn nothing.
-fn access(path: &str) -> Access {
+/// Who may use the route that was matched. A path that no route has is a caller's matter, so that strangers
+/// learn nothing.
+fn access(request: &Request) -> Access {
     static OTHERS: LazyLock<Vec<(&'static str, Access)>> = LazyLock::new(|| {
         let others = endpoints().into_iter().filter(|endpoint| endpoint.access != Access::Caller);
         others.map(|endpoint| (endpoint.path, endpoint.access)).collect()
     });
-    OTHERS.iter().find(|(other, _)| *other == path).map_or(Access::Caller, |(_, access)| *access)
+    let matched = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    OTHERS.iter().find(|(path, _)| *path == matched).map_or(Access::Caller, |(_, access)| *access)
 }
 
 /// A refusal in the shape that this request expects.
@@ -140,7 +143,7 @@ fn refused(request: &Request, refusal: Refusal) -> Response {
         Some(tool) => {
             let plan = Plan::new(tool, Object::new(), Caller::local());
             let meta = reach_core::Meta::of(&plan);
-            let envelope = reach_core::Envelope::error(plan.tool_id, refusal.error.clone(), meta);
+            let envelope = reach_core::Envelope::error(plan.tool_id, (*refusal.error).clone(), meta);
             refusal.into_envelope(&envelope)
         }
         None => refusal.into_response(),
@@ -199,14 +202,18 @@ fn shared(mut response: Response, passage: Passage) -> Response {
     response
 }
 
-/// Every answer names its request: a call by its request id, the rest by what the client sent.
+/// What every answer carries: the name of its request (a call's request id, else what the client sent), and
+/// that it is nobody else's to keep or to reinterpret.
 fn named(mut response: Response, echo: Option<HeaderValue>) -> Response {
-    if !response.headers().contains_key(&X_REQUEST_ID) {
+    let headers = response.headers_mut();
+    if !headers.contains_key(&X_REQUEST_ID) {
         let fresh = || HeaderValue::from_str(RequestId::fresh().as_str()).ok();
         if let Some(id) = echo.or_else(fresh) {
-            response.headers_mut().insert(X_REQUEST_ID, id);
+            headers.insert(X_REQUEST_ID, id);
         }
     }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -216,9 +223,12 @@ mod tests {
 
     #[test]
     fn only_json_types_are_json() {
-        let check = |kind: &'static str| is_json(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]));
+        let check =
+            |kind: &'static str| is_json(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]));
         assert!(check("application/json") && check("Application/JSON; charset=utf-8") && check("application/x+json"));
-        for form in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "text/x+json"] {
+        for form in
+            ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "text/x+json"]
+        {
             assert!(!check(form), "{form}");
         }
         assert!(!is_json(&HeaderMap::new()));

@@ -69,11 +69,8 @@ pub(super) async fn sessions(
         ));
     }
     let ledger = surface.road.engine.ledger();
-    let lines = if is_operator(&caller) {
-        ledger.sessions(limit).await?
-    } else {
-        ledger.sessions_of(caller.id, limit).await?
-    };
+    let lines =
+        if is_operator(&caller) { ledger.sessions(limit).await? } else { ledger.sessions_of(caller.id, limit).await? };
     Ok(Json(wire::Sessions { sessions: lines.into_iter().map(Into::into).collect() }))
 }
 

@@ -134,13 +134,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 get(tools::list)
             })
         },
-        read(
-            "/v1/tools/{tool_id}",
-            "getTool",
-            "One tool, if this caller may use it.",
-            schema::<wire::Tool>,
-            |_| get(tools::one),
-        ),
+        read("/v1/tools/{tool_id}", "getTool", "One tool, if this caller may use it.", schema::<wire::Tool>, |_| {
+            get(tools::one)
+        }),
         Endpoint {
             method: Method::POST,
             parameters: CALL_HEADERS,

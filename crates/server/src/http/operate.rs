@@ -16,7 +16,7 @@ use super::refusal::Refusal;
 use super::{Surface, wire};
 use crate::auth::Identity;
 
-/// How many unknown outcomes are looked through.
+/// How many unknown outcomes are listed.
 const UNSETTLED_MAX: u32 = 1000;
 
 pub(super) async fn health(
@@ -82,12 +82,13 @@ pub(super) async fn settle(
         request_id: RequestId::new(&request.request_id),
     };
     let ledger = surface.road.engine.ledger();
-    let records = ledger.unsettled(UNSETTLED_MAX).await?;
+    let records = ledger.unsettled(u32::MAX).await?;
     let mine = |record: &&Unsettled| {
         record.caller == key.caller && record.tool_id == key.tool_id && record.request_id == key.request_id
     };
     let record = records.iter().find(mine).ok_or_else(|| Refusal::not_found("unsettled request"))?;
-    let ending = if request.done { Ending::Done { envelope: settled(record, request.data)? } } else { Ending::Released };
+    let ending =
+        if request.done { Ending::Done { envelope: settled(record, request.data)? } } else { Ending::Released };
     if !ledger.settle(key, ending).await? {
         return Err(Refusal::not_found("unsettled request"));
     }

@@ -31,7 +31,8 @@ pub(super) async fn ready(State(surface): State<Arc<Surface>>) -> Result<Json<wi
 
 pub(super) async fn metrics(State(surface): State<Arc<Surface>>) -> Response {
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(CONTENT_TYPE, kind)], surface.road.metrics.text()).into_response()
+    let health = surface.road.engine.health().await;
+    ([(CONTENT_TYPE, kind)], surface.road.metrics.text(&health)).into_response()
 }
 
 pub(super) async fn openapi() -> Response {

@@ -18,26 +18,26 @@ use crate::auth::{Intruder, Unknown};
 /// A request that was turned away.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    pub(crate) error: ErrorBody,
+    pub(crate) error: Box<ErrorBody>,
     pub(crate) status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { error: ErrorBody::new(code, message), status: status_of(code), headers: Vec::new() }
+        Self { error: Box::new(ErrorBody::new(code, message)), status: status_of(code), headers: Vec::new() }
     }
 
     /// An error under a status of its own.
     pub(crate) fn of(status: StatusCode, error: ErrorBody) -> Self {
-        Self { error, status, headers: Vec::new() }
+        Self { error: Box::new(error), status, headers: Vec::new() }
     }
 
     /// A request that is wrong in itself, with the reader's hint.
     pub(crate) fn malformed(status: StatusCode, message: impl Into<String>, hint: &str) -> Self {
         let mut error = ErrorBody::new(ErrorCode::InvalidArguments, message);
         error.hint = Some(hint.to_owned());
-        Self { error, status, headers: Vec::new() }
+        Self { error: Box::new(error), status, headers: Vec::new() }
     }
 
     pub(crate) fn not_found(what: &str) -> Self {

@@ -14,11 +14,10 @@ use serde_json::{Map, Value};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallRequest {
-    /// The arguments, as the tool's input_schema wants them; kept as text here, so that they can be read
+    /// The arguments, as the tool's input_schema wants them; none if absent. Kept as text here, so that they can be read
     /// without losing a digit.
-    #[serde(default = "no_arguments")]
-    #[schemars(with = "Map<String, Value>", extend("default" = {}))]
-    pub(crate) arguments: Box<RawValue>,
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub(crate) arguments: Option<Box<RawValue>>,
     /// The caller's own deadline; the tool's holds where this is absent or longer.
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: Option<u64>,
@@ -38,10 +37,6 @@ pub(crate) struct CallRequest {
     pub(crate) question: Option<String>,
     /// What the model's provider counted for the turn that led here.
     pub(crate) usage: Option<UsageFigures>,
-}
-
-fn no_arguments() -> Box<RawValue> {
-    RawValue::NULL.to_owned()
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -167,10 +162,8 @@ pub(crate) struct Envelope {
     /// The tool asked for.
     tool: String,
     /// The result; null on error.
-    #[schemars(required)]
     data: Option<Map<String, Value>>,
     /// The failure; null on success.
-    #[schemars(required)]
     error: Option<ErrorObject>,
     meta: Meta,
 }
@@ -194,10 +187,8 @@ struct ErrorObject {
     /// The same request with the same key may help and cannot cause a second effect.
     retryable: bool,
     /// What to do about it.
-    #[schemars(required)]
     hint: Option<String>,
     /// How long to wait before trying again.
-    #[schemars(required)]
     retry_after_ms: Option<u64>,
     /// The same facts for a program.
     details: Value,
@@ -216,12 +207,10 @@ struct Meta {
     duration_ms: u64,
     phase: PhaseWord,
     /// The tool that answered.
-    #[schemars(required)]
     served_by: Option<String>,
     /// Answered from the record of an earlier call with the same key.
     replayed: bool,
     /// Set when data is not the whole result.
-    #[schemars(required)]
     truncated: Option<TruncatedObject>,
     tokens: TokensObject,
 }
@@ -241,7 +230,6 @@ enum PhaseWord {
 struct TruncatedObject {
     shown: u64,
     total: u64,
-    #[schemars(required)]
     blob: Option<String>,
     how: String,
 }

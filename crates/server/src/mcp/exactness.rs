@@ -51,7 +51,9 @@ mod tests {
     #[test]
     fn a_call_with_a_number_that_cannot_be_held_is_marked_and_every_other_message_passes() {
         let call = |n: &str| {
-            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{{"n":{n}}}}}}}"#)
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{{"n":{n}}}}}}}"#
+            )
         };
         let mark = |text: &str| {
             let value: Value = serde_json::from_slice(&marked(text.as_bytes())?).unwrap();

@@ -51,12 +51,13 @@ impl Handler {
             Some(Value::String(text)) if valid(text) => Ok(Some(text.as_str())),
             Some(_) => Err(ErrorData::invalid_params(format!("_meta[\"{key}\"] has to be {wanted}"), None)),
         };
-        let number = |key: &str| match meta.get(key) {
-            None => Ok(None),
-            Some(value) => value.as_u64().filter(|number| *number > 0).map(Some).ok_or_else(|| {
-                ErrorData::invalid_params(format!("_meta[\"{key}\"] has to be a number above 0"), None)
-            }),
-        };
+        let number =
+            |key: &str| match meta.get(key) {
+                None => Ok(None),
+                Some(value) => value.as_u64().filter(|number| *number > 0).map(Some).ok_or_else(|| {
+                    ErrorData::invalid_params(format!("_meta[\"{key}\"] has to be a number above 0"), None)
+                }),
+            };
         let named = "text of 1 to 255 characters";
         if let Some(key) = text("reach/idempotency-key", is_key, "1 to 255 visible ASCII characters")? {
             plan = plan.with_key(key);

@@ -40,9 +40,8 @@ pub(crate) fn mount<S: Clone + Send + Sync + 'static>(mount: &Mount) -> MethodRo
         if request.method() != Method::POST {
             return only("POST").into_response();
         }
-        let factory = move || {
-            Ok(Handler { road: road.clone(), caller: caller.clone(), session: None, stop: stop.clone() })
-        };
+        let factory =
+            move || Ok(Handler { road: road.clone(), caller: caller.clone(), session: None, stop: stop.clone() });
         let service = StreamableHttpService::new(factory, Arc::new(NeverSessionManager::default()), config);
         let response: Response = service.handle(exact(request).await).await.map(Body::new);
         response

@@ -27,9 +27,11 @@ pub enum StdioError {
     Broken(String),
 }
 
-/// Serves standard input and output until the input ends or `stop` is given.
+/// Serves standard input and output until the input ends or `stop` is given. Where they are no pipes, a
+/// pending read of standard input cannot be given up: end the process without waiting for it.
 pub async fn stdio(engine: Engine, caller: Caller, stop: CancellationToken) -> Result<(), StdioError> {
-    stream(engine, caller, tokio::io::stdin(), tokio::io::stdout(), stop).await
+    let (input, output) = rmcp::transport::io::stdio_pipes();
+    stream(engine, caller, input, output, stop).await
 }
 
 /// The same over any pair of streams. Calls under way when the input ends are cancelled.
@@ -44,8 +46,7 @@ pub async fn stream(
     let _ended = stop.clone().drop_guard();
     let (lines, exact) = tokio::io::duplex(64 * 1024);
     let pump = tokio::spawn(pump(BufReader::new(input), lines));
-    let handler =
-        Handler { road: Road::new(engine), caller, session: Some(SessionId::fresh()), stop: stop.clone() };
+    let handler = Handler { road: Road::new(engine), caller, session: Some(SessionId::fresh()), stop: stop.clone() };
     let served = async {
         let service = handler.serve_with_ct((exact, output), stop.clone()).await;
         let service = match service {

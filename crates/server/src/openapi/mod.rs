@@ -12,19 +12,14 @@ use crate::http::{Access, Body, Endpoint, endpoints};
 
 /// The OpenAPI 3.1 document.
 pub fn document() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.definitions_path = "/components/schemas".into();
-        settings.meta_schema = None;
-    });
-    let mut generator = settings.into_generator();
-    let problem = generator.subschema_for::<wire::Problem>().to_value();
+    let mut schemas = Schemas::new();
+    let problem = schemas.answers.subschema_for::<wire::Problem>().to_value();
     let mut paths = Map::new();
     for endpoint in endpoints() {
-        let operation = operation(&endpoint, &mut generator, &problem);
+        let operation = operation(&endpoint, &mut schemas, &problem);
         let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
         path[endpoint.method.as_str().to_ascii_lowercase()] = operation;
     }
-    let schemas = generator.take_definitions(true);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -35,24 +30,50 @@ pub fn document() -> Value {
         },
         "paths": paths,
         "components": {
-            "schemas": schemas,
+            "schemas": schemas.definitions(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     })
 }
 
-fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Value) -> Value {
+/// What is read and what is written differ: an answer always has every key, a request may leave some out.
+struct Schemas {
+    requests: SchemaGenerator,
+    answers: SchemaGenerator,
+}
+
+impl Schemas {
+    fn new() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        Self {
+            requests: settings.clone().for_deserialize().into_generator(),
+            answers: settings.for_serialize().into_generator(),
+        }
+    }
+
+    fn definitions(mut self) -> Map<String, Value> {
+        let mut definitions = self.requests.take_definitions(true);
+        definitions.extend(self.answers.take_definitions(true));
+        definitions.sort_keys();
+        definitions
+    }
+}
+
+fn operation(endpoint: &Endpoint, schemas: &mut Schemas, problem: &Value) -> Value {
     let mut operation = json!({
         "operationId": endpoint.id,
         "summary": endpoint.summary,
-        "responses": responses(endpoint, generator, problem),
+        "responses": responses(endpoint, &mut schemas.answers, problem),
     });
     let parameters: Vec<Value> = path_parameters(endpoint.path).chain(other_parameters(endpoint)).collect();
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
     }
     if let Some(schema) = endpoint.request {
-        let schema = schema(generator).to_value();
+        let schema = schema(&mut schemas.requests).to_value();
         operation["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": schema}}});
     }
     if endpoint.access != Access::Open {
@@ -65,9 +86,9 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Val
 }
 
 fn path_parameters(path: &'static str) -> impl Iterator<Item = Value> {
-    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).map(|name| {
-        json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})
-    })
+    path.split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
 }
 
 fn other_parameters(endpoint: &Endpoint) -> impl Iterator<Item = Value> {

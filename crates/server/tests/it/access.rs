@@ -89,9 +89,12 @@ async fn a_name_that_was_rebound_to_this_machine_is_refused_on_every_path() {
 async fn a_web_page_is_refused_before_anything_happens() {
     let house = House::local().await;
     for &(method, path) in PATHS {
-        for (name, value) in
-            [("origin", "https://evil.example"), ("origin", "null"), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site")]
-        {
+        for (name, value) in [
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
             let said = Said::of(request(&house, method, path).header(name, value)).await;
             assert_eq!((said.status, said.code()), (403, "FORBIDDEN"), "{method} {path} {name}: {value}");
             assert_eq!(said.header("access-control-allow-origin"), None);
@@ -175,6 +178,35 @@ async fn operating_needs_its_scope() {
         assert_ne!(said.status, 403, "{method} {path}");
     }
     assert_eq!(house.seen.started.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_path_gets_around_its_scope() {
+    let house = House::keyed().await;
+    for path in [
+        "/%6Detrics",
+        "/metrics/",
+        "//metrics",
+        "/./metrics",
+        "/v1/../metrics",
+        "/METRICS",
+        "/metrics?x=1",
+        "/v1/unsettled%2F",
+        "/v1/%75nsettled",
+    ] {
+        let said = house.get("key-w", path).await;
+        assert!(matches!(said.status, 403 | 404), "{path}: {}", said.status);
+    }
+}
+
+#[tokio::test]
+async fn answers_are_not_kept_and_not_reinterpreted() {
+    let house = House::keyed().await;
+    for path in ["/v1/tools", "/healthz", "/nothing", "/metrics"] {
+        let said = house.get("key-o", path).await;
+        assert_eq!(said.header("cache-control"), Some("no-store"), "{path}");
+        assert_eq!(said.header("x-content-type-options"), Some("nosniff"), "{path}");
+    }
 }
 
 #[tokio::test]

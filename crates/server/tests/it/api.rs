@@ -107,7 +107,8 @@ async fn a_hidden_tool_answers_like_one_that_does_not_exist() {
     let missing = house.call("key-r", "xeleto_orzzz", json!({"order_id": "OD1"})).await;
     assert_eq!((hidden.status, hidden.code()), (404, "TOOL_NOT_FOUND"));
     assert_eq!(missing.status, 404);
-    let neutral = |said: &Said, name: &str| without_ids(serde_json::from_str(&said.text.replace(name, "NAME")).unwrap());
+    let neutral =
+        |said: &Said, name: &str| without_ids(serde_json::from_str(&said.text.replace(name, "NAME")).unwrap());
     // What is near is looked for among the tools of the caller, and is the only thing that may differ.
     let hint_free = |mut envelope: Value| {
         envelope["error"]["message"] = envelope["error"]["message"].as_str().unwrap().split("NAME").next().into();
@@ -116,9 +117,13 @@ async fn a_hidden_tool_answers_like_one_that_does_not_exist() {
         envelope
     };
     assert_eq!(hint_free(neutral(&hidden, "delete_order")), hint_free(neutral(&missing, "xeleto_orzzz")));
-    assert_eq!(house.get("key-r", "/v1/tools/delete_order").await.text, house.get("key-r", "/v1/tools/nosuch").await.text);
+    assert_eq!(
+        house.get("key-r", "/v1/tools/delete_order").await.text,
+        house.get("key-r", "/v1/tools/nosuch").await.text
+    );
     assert_eq!(house.seen.started(), 0);
-    let journal = house.get("key-o", &format!("/v1/traces/{}", hidden.json["meta"]["trace_id"].as_str().unwrap())).await;
+    let journal =
+        house.get("key-o", &format!("/v1/traces/{}", hidden.json["meta"]["trace_id"].as_str().unwrap())).await;
     assert!(journal.text.contains("FORBIDDEN"), "the journal knows: {}", journal.text);
 }
 

@@ -25,27 +25,27 @@ use tokio_util::sync::CancellationToken;
 
 /// What the bodies of the tools did.
 #[derive(Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Attempts that began, of every tool.
-    pub started: AtomicUsize,
+    pub(crate) started: AtomicUsize,
     /// Attempts of `wait` and `wait_write` that ended by themselves.
-    pub finished: AtomicUsize,
+    pub(crate) finished: AtomicUsize,
     /// Attempts that were dropped before they ended.
-    pub aborted: AtomicUsize,
+    pub(crate) aborted: AtomicUsize,
     /// Lets one waiting attempt go on.
-    pub release: Notify,
+    pub(crate) release: Notify,
 }
 
 impl Seen {
-    pub fn started(&self) -> usize {
+    pub(crate) fn started(&self) -> usize {
         self.started.load(Ordering::SeqCst)
     }
 
-    pub fn finished(&self) -> usize {
+    pub(crate) fn finished(&self) -> usize {
         self.finished.load(Ordering::SeqCst)
     }
 
-    pub fn aborted(&self) -> usize {
+    pub(crate) fn aborted(&self) -> usize {
         self.aborted.load(Ordering::SeqCst)
     }
 }
@@ -112,7 +112,7 @@ impl Adapter for Body {
 }
 
 /// The tools of every house.
-pub fn registry(seen: &Arc<Seen>) -> Registry {
+pub(crate) fn registry(seen: &Arc<Seen>) -> Registry {
     let open = json!({"type": "object"});
     let order = json!({"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]});
     let echo = json!({"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}});
@@ -138,19 +138,19 @@ pub fn registry(seen: &Arc<Seen>) -> Registry {
 }
 
 /// A running gateway.
-pub struct House {
-    pub address: SocketAddr,
-    pub engine: Engine,
-    pub callers: Callers,
-    pub seen: Arc<Seen>,
-    pub http: reqwest::Client,
+pub(crate) struct House {
+    pub(crate) address: SocketAddr,
+    pub(crate) engine: Engine,
+    pub(crate) callers: Callers,
+    pub(crate) seen: Arc<Seen>,
+    pub(crate) http: reqwest::Client,
     stop: CancellationToken,
     served: JoinHandle<Drained>,
     _folder: tempfile::TempDir,
 }
 
 /// An engine on fresh stores in `folder`.
-pub fn engine(folder: &tempfile::TempDir, seen: &Arc<Seen>) -> Engine {
+pub(crate) fn engine(folder: &tempfile::TempDir, seen: &Arc<Seen>) -> Engine {
     let ledger = SqliteLedger::open(&folder.path().join("ledger.db")).unwrap();
     let blobs = DirectoryBlobs::open(&folder.path().join("blobs"), 1 << 24).unwrap();
     let stores = Stores { ledger: Arc::new(ledger), board: Arc::new(MemoryBoard::new()), blobs: Arc::new(blobs) };
@@ -158,7 +158,7 @@ pub fn engine(folder: &tempfile::TempDir, seen: &Arc<Seen>) -> Engine {
 }
 
 /// The callers of a house with keys: `reader` (key-r), `writer` (key-w), `operator` (key-o).
-pub fn callers() -> Callers {
+pub(crate) fn callers() -> Callers {
     let caller = |id: &str, scopes: &[&str]| Caller {
         id: CallerId::new(id),
         scopes: Scopes::new(scopes.iter().copied()),
@@ -173,16 +173,16 @@ pub fn callers() -> Callers {
 
 impl House {
     /// Without callers: everybody on this machine is the local caller.
-    pub async fn local() -> Self {
+    pub(crate) async fn local() -> Self {
         Self::with(Settings::default(), Callers::default()).await
     }
 
     /// With the three callers.
-    pub async fn keyed() -> Self {
+    pub(crate) async fn keyed() -> Self {
         Self::with(Settings::default(), callers()).await
     }
 
-    pub async fn with(settings: Settings, callers: Callers) -> Self {
+    pub(crate) async fn with(settings: Settings, callers: Callers) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let seen = Arc::<Seen>::default();
         let engine = engine(&folder, &seen);
@@ -195,35 +195,35 @@ impl House {
         Self { address, engine, callers, seen, http, stop, served, _folder: folder }
     }
 
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
     /// Gives the order to stop.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
     /// How stopping went.
-    pub async fn stopped(self) -> Drained {
+    pub(crate) async fn stopped(self) -> Drained {
         self.served.await.unwrap()
     }
 
-    pub async fn get(&self, key: &str, path: &str) -> Said {
+    pub(crate) async fn get(&self, key: &str, path: &str) -> Said {
         Said::of(self.http.get(self.url(path)).bearer_auth(key)).await
     }
 
-    pub async fn post(&self, key: &str, path: &str, body: Value) -> Said {
+    pub(crate) async fn post(&self, key: &str, path: &str, body: Value) -> Said {
         Said::of(self.http.post(self.url(path)).bearer_auth(key).json(&body)).await
     }
 
     /// Calls a tool with arguments.
-    pub async fn call(&self, key: &str, tool: &str, arguments: Value) -> Said {
+    pub(crate) async fn call(&self, key: &str, tool: &str, arguments: Value) -> Said {
         self.post(key, &format!("/v1/tools/{tool}/calls"), json!({"arguments": arguments})).await
     }
 
     /// Calls a tool under an idempotency key.
-    pub async fn call_keyed(&self, key: &str, tool: &str, arguments: Value, request: &str) -> Said {
+    pub(crate) async fn call_keyed(&self, key: &str, tool: &str, arguments: Value, request: &str) -> Said {
         let request = self
             .http
             .post(self.url(&format!("/v1/tools/{tool}/calls")))
@@ -236,15 +236,15 @@ impl House {
 
 /// An answer, read whole.
 #[derive(Debug)]
-pub struct Said {
-    pub status: u16,
-    pub headers: reqwest::header::HeaderMap,
-    pub text: String,
-    pub json: Value,
+pub(crate) struct Said {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) text: String,
+    pub(crate) json: Value,
 }
 
 impl Said {
-    pub async fn of(request: reqwest::RequestBuilder) -> Self {
+    pub(crate) async fn of(request: reqwest::RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.unwrap();
@@ -252,19 +252,19 @@ impl Said {
         Self { status, headers, text, json }
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
     /// The code of an envelope or a problem.
-    pub fn code(&self) -> &str {
+    pub(crate) fn code(&self) -> &str {
         let code = if self.json["code"].is_string() { &self.json["code"] } else { &self.json["error"]["code"] };
         code.as_str().unwrap_or_default()
     }
 }
 
 /// Waits until something is so, at most five seconds.
-pub async fn eventually(what: &str, mut so: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
     while !so().await {
         assert!(tokio::time::Instant::now() < deadline, "{what} did not come true");
@@ -273,7 +273,7 @@ pub async fn eventually(what: &str, mut so: impl AsyncFnMut() -> bool) {
 }
 
 /// An envelope without what differs by nature between two calls.
-pub fn without_ids(mut envelope: Value) -> Value {
+pub(crate) fn without_ids(mut envelope: Value) -> Value {
     for field in ["request_id", "trace_id", "session_id", "duration_ms"] {
         if let Some(meta) = envelope["meta"].as_object_mut() {
             meta.remove(field);

@@ -124,6 +124,34 @@ async fn a_client_that_does_not_read_its_answers_is_cut() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_take_its_answer_over_http_2_is_cut() {
+    let (blink, never) = (Duration::from_millis(200), Duration::from_secs(3600));
+    // With a closed window the answer is not even begun; with a small one its rest stays in a buffer.
+    for (window, write_timeout, idle_timeout) in [(0, blink, never), (100, never, blink)] {
+        let house = short(Settings { write_timeout, idle_timeout, max_connections: 1, ..Settings::default() }).await;
+        let http = reqwest::Client::builder().no_proxy().http2_prior_knowledge();
+        let http = http.http2_initial_stream_window_size(window).build().unwrap();
+        let unread = http.get(house.url("/openapi.json")).send().await.unwrap();
+        assert_eq!(unread.status().as_u16(), 200);
+        assert_eq!(house.get("", "/healthz").await.status, 200, "its place is free again");
+        drop(unread);
+    }
+}
+
+#[tokio::test]
+async fn a_call_may_take_longer_than_any_timeout_of_its_connection() {
+    let blink = Duration::from_millis(50);
+    let settings = Settings { header_timeout: blink, idle_timeout: blink, write_timeout: blink, ..Settings::default() };
+    let house = short(settings).await;
+    let request = house.http.post(house.url("/v1/tools/wait/calls")).json(&json!({}));
+    let call = tokio::spawn(async move { Said::of(request).await });
+    crate::house::eventually("the call began", async || house.seen.started() == 1).await;
+    tokio::time::sleep(blink * 6).await;
+    house.seen.release.notify_one();
+    assert_eq!(call.await.unwrap().status, 200);
+}
+
+#[tokio::test]
 async fn http_2_is_spoken_too() {
     let house = House::local().await;
     let http = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();

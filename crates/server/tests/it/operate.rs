@@ -94,4 +94,6 @@ async fn metrics_count_calls_of_every_surface() {
     assert!(said.text.contains("reach_calls_total{tool=\"echo\",code=\"OK\"} 1\n"), "{}", said.text);
     assert!(said.text.contains("reach_calls_total{tool=\"unknown\",code=\"TOOL_NOT_FOUND\"} 1\n"), "{}", said.text);
     assert!(!said.text.contains("nosuch"));
+    assert!(said.text.contains("reach_breaker_state{target=\"test:echo\",state=\"closed\"} 1\n"), "{}", said.text);
+    assert!(said.text.contains("reach_degraded 0\n"), "{}", said.text);
 }

@@ -47,3 +47,15 @@ async fn patience_ends() {
     assert!(waiting.await.unwrap().is_err());
     eventually("the read was aborted", async || seen.aborted() == 1).await;
 }
+
+#[tokio::test]
+async fn an_engine_that_is_stopping_says_so_on_every_surface() {
+    let house = House::local().await;
+    house.engine.drain(Duration::from_secs(1)).await;
+    let said = house.call("", "echo", json!({})).await;
+    assert_eq!((said.status, said.code()), (503, "SHUTTING_DOWN"));
+    assert_eq!(said.json["error"]["retryable"], true);
+    let ready = house.get("", "/readyz").await;
+    assert_eq!(ready.status, 503);
+    assert_eq!(house.get("", "/healthz").await.status, 200);
+}
