@@ -16,5 +16,7 @@ mod journal;
 pub mod registry;
 pub mod shape;
 
+pub use reach_store as store;
+
 pub use engine::{Engine, HealthReport, Stores};
 pub use registry::{Declared, Registry, UpstreamSettings};

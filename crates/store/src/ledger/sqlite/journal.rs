@@ -128,15 +128,38 @@ pub(super) fn sessions(connection: &Connection, limit: u32) -> rusqlite::Result<
         .prepare_cached(
             "select session_id, first_ms, last_ms, row_count from session order by last_ms desc, session_id desc limit ?1",
         )?
-        .query_map(params![limit], |row| {
-            Ok(SessionLine {
-                session_id: SessionId::new(row.get_ref(0)?.as_str()?),
-                first_ms: unsigned(row.get(1)?),
-                last_ms: unsigned(row.get(2)?),
-                rows: unsigned(row.get(3)?),
-            })
-        })?
+        .query_map(params![limit], session_line)?
         .collect()
+}
+
+/// Sessions looked through for those of one caller: the journal has no index by caller, which every write
+/// would pay for.
+const SESSIONS_WALKED: u32 = 10_000;
+
+/// The newest sessions of one caller, newest first.
+pub(super) fn sessions_of(
+    connection: &Connection,
+    caller: &CallerId,
+    limit: u32,
+) -> rusqlite::Result<Vec<SessionLine>> {
+    connection
+        .prepare_cached(
+            "select recent.session_id, min(at_ms), max(at_ms) as newest, count(*)
+             from (select session_id from session order by last_ms desc, session_id desc limit ?3) as recent
+             join journal on journal.session_id = recent.session_id and journal.caller = ?1
+             group by recent.session_id order by newest desc, recent.session_id desc limit ?2",
+        )?
+        .query_map(params![caller.as_str(), limit, SESSIONS_WALKED], session_line)?
+        .collect()
+}
+
+fn session_line(row: &Row<'_>) -> rusqlite::Result<SessionLine> {
+    Ok(SessionLine {
+        session_id: SessionId::new(row.get_ref(0)?.as_str()?),
+        first_ms: unsigned(row.get(1)?),
+        last_ms: unsigned(row.get(2)?),
+        rows: unsigned(row.get(3)?),
+    })
 }
 
 fn rows(

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use reach_core::{BoxFuture, JournalRow, SessionId, TraceId};
+use reach_core::{BoxFuture, CallerId, JournalRow, SessionId, TraceId};
 use tokio::sync::oneshot;
 
 use self::errors::{from_sqlite, ledger_error};
@@ -211,6 +211,12 @@ impl Ledger for SqliteLedger {
 
     fn sessions(&self, limit: u32) -> BoxFuture<'_, Result<Vec<SessionLine>, StoreError>> {
         Box::pin(self.read(move |connection| journal::sessions(connection, limit).map_err(|error| from_sqlite(&error))))
+    }
+
+    fn sessions_of(&self, caller: CallerId, limit: u32) -> BoxFuture<'_, Result<Vec<SessionLine>, StoreError>> {
+        Box::pin(self.read(move |connection| {
+            journal::sessions_of(connection, &caller, limit).map_err(|error| from_sqlite(&error))
+        }))
     }
 
     fn since(&self, at_ms: u64, limit: u32) -> BoxFuture<'_, Result<Vec<JournalRow>, StoreError>> {
