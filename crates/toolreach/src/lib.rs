@@ -1,3 +1,12 @@
-//! Placeholder.
+//! Reach as a library, and everything of the binary `reach` but its `main`.
+//!
+//! - [`config`]: from the text of `reach.yaml` to checked values, all problems at once.
+//! - [`assemble`]: the only place that puts the parts together; the end-to-end tests use it, too.
+//! - [`reload`]: watches the file and swaps the tools without dropping a call.
+//! - [`cli`]: the commands.
+
+pub mod assemble;
+pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod reload;

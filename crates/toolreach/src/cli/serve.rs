@@ -1,0 +1,107 @@
+//! `reach serve`: the gateway, until it is told to stop.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::Args;
+use reach_server::{Callers, Server};
+
+use super::{Common, Failure, output};
+use crate::assemble::{self, Assembled};
+use crate::config::{Config, ProcessEnvironment, Report};
+use crate::reload;
+
+/// The arguments of `reach serve`.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Listen here instead of where `server.listen` says.
+    #[arg(long, value_name = "ADDRESS", env = "REACH_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// How the log looks on standard error.
+    #[arg(long, value_enum, default_value_t = output::LogFormat::Auto, env = "REACH_LOG_FORMAT")]
+    log: output::LogFormat,
+}
+
+pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCode, Failure> {
+    common.start_log("info", arguments.log);
+    let config = common.load()?;
+    let mut settings = assemble::server_settings(&config);
+    if let Some(listen) = arguments.listen {
+        settings.listen = listen;
+    }
+    let callers = assemble::callers(&config);
+    reach_server::check_exposure(settings.listen.ip(), &callers).map_err(|error| common.usage(&error.to_string()))?;
+
+    let stores = assemble::open_stores(&config)?;
+    let Assembled { engine, recovered } = assemble::assemble_over(&config, stores.clone()).await?;
+    if recovered.unknown > 0 {
+        tracing::warn!(
+            writes = recovered.unknown,
+            "the last run ended in the middle of writes; their outcome is unknown: see `reach settle`"
+        );
+    }
+    let server = Server::bind(settings, engine.clone(), callers.clone()).await.map_err(anyhow::Error::from)?;
+    tracing::info!(address = %server.address(), tools = config.tools.len(), callers = config.callers.len(), "ready");
+    if !common.quiet {
+        output::say(&format!(
+            "reach {} listens on {}\n  tools    http://{1}/v1/tools\n  mcp      http://{1}/mcp\n  stop with Ctrl-C\n",
+            env!("CARGO_PKG_VERSION"),
+            server.address(),
+        ));
+    }
+
+    let on_change = {
+        let (engine, callers) = (engine.clone(), callers.clone());
+        move |loaded: Result<Config, Report>| adopt(loaded, &engine, &callers, &stores)
+    };
+    let watching = tokio::spawn(reload::watch(common.config.clone(), ProcessEnvironment, config.digest, on_change));
+    let drained = server.serve(stop_signal()).await;
+    watching.abort();
+    tracing::info!(?drained, "stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A changed file: a good one replaces the tools and callers, a bad one is reported and changes nothing.
+fn adopt(
+    loaded: Result<Config, Report>,
+    engine: &reach_engine::Engine,
+    callers: &Callers,
+    stores: &reach_engine::Stores,
+) {
+    let config = match loaded {
+        Ok(config) => config,
+        Err(report) => {
+            tracing::error!(
+                "the new configuration has problems and was not used; the old one stays\n{}",
+                report.render(false)
+            );
+            return;
+        }
+    };
+    match assemble::registry(&config, stores) {
+        Ok(registry) => {
+            assemble::replace_callers(callers, &config);
+            engine.replace(registry);
+            tracing::info!(
+                tools = config.tools.len(),
+                callers = config.callers.len(),
+                "the new configuration is in use"
+            );
+        }
+        Err(problems) => tracing::error!(?problems, "the new configuration cannot be used; the old one stays"),
+    }
+}
+
+/// Ctrl-C or SIGTERM.
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+        }
+        Err(_) => drop(tokio::signal::ctrl_c().await),
+    }
+}
