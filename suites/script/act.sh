@@ -27,6 +27,11 @@ leave)
     sh -c 'echo $$ >>"$1"; while :; do sleep 1000; done' sh "$2" &
     while ! [ -s "$2" ]; do :; done
     echo left ;;
+# The same, and the child has moved to a session of its own, where no kill of the group finds it.
+escape)
+    setsid sh -c 'echo $$ >>"$1"; exec sleep 1000' sh "$2" &
+    while ! [ -s "$2" ]; do :; done
+    echo left ;;
 # More than a pipe holds, on both pipes by turns, before it reads any input.
 both)
     i=0

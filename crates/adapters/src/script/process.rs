@@ -93,7 +93,17 @@ pub(super) async fn run(launch: Launch<'_>, attempt: &Attempt) -> Result<Finishe
         tokio::pin!(drain);
         let drained = tokio::select! {
             drained = &mut drain => Some(drained),
-            () = exited(group.leader, &mut notices) => tokio::time::timeout(DRAIN, &mut drain).await.ok(),
+            () = exited(group.leader, &mut notices) => {
+                // Unconstrained: a task that is out of budget must not take a full pipe for a silent one.
+                match tokio::time::timeout(DRAIN, tokio::task::unconstrained(&mut drain)).await {
+                    Ok(drained) => Some(drained),
+                    Err(_) => {
+                        // Once nobody is left who could write, the pipes end; unless somebody left the group.
+                        group.kill();
+                        tokio::time::timeout(DRAIN, tokio::task::unconstrained(&mut drain)).await.ok()
+                    }
+                }
+            }
         };
         matches!(drained, Some(Err(Flooded)))
     };

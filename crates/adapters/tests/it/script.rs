@@ -298,6 +298,20 @@ async fn a_child_that_holds_the_pipes_neither_delays_the_answer_nor_survives_it(
 }
 
 #[tokio::test]
+async fn a_child_that_left_the_group_delays_the_answer_for_a_moment_only() {
+    let room = tempfile::tempdir().unwrap();
+    let left = room.path().join("numbers");
+    let begun = tokio::time::Instant::now();
+    let answer = act(&["escape", left.to_str().unwrap()]).await;
+    let took = begun.elapsed();
+    let [child] = numbers(&left, 1).await[..] else { panic!("one child") };
+    let child = rustix::process::Pid::from_raw(child.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(child, rustix::process::Signal::KILL).expect("it did leave the group");
+    assert_eq!(text(answer), "left");
+    assert!(took < Duration::from_secs(5), "took {took:?}");
+}
+
+#[tokio::test]
 async fn a_hundred_programs_at_once_leave_no_zombie() {
     let calls = (0..100).map(|n| async move { text(act(&["say", &format!("no {n}")]).await) == format!("no {n}") });
     assert!(futures_util::future::join_all(calls).await.into_iter().all(|same| same));
