@@ -95,11 +95,15 @@ fn find_or_start(name: &'static str, scheme: &'static str) -> std::io::Result<Se
         return Ok(server);
     }
     let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-    let password = format!("canary-{:016x}", fingerprint(&(fresh_name(), port)));
+    let password = format!("hush-{:016x}", fingerprint(&(fresh_name(), port)));
     supervise(&folder)?;
-    let output = shell().args(["start", name]).arg(&folder).args([&port.to_string(), &password]).output()?;
-    if !output.status.success() {
-        return Err(std::io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+    // Not a pipe: the server would hold it open, and we would wait for the server's end.
+    let log = folder.join(format!("{name}.log"));
+    let mut command = shell();
+    command.args(["start", name]).arg(&folder).args([&port.to_string(), &password]);
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?).status()?;
+    if !status.success() {
+        return Err(std::io::Error::other(std::fs::read_to_string(&log)?));
     }
     std::fs::write(&note, format!("{port} {password}"))?;
     Ok(Server { scheme, host: "127.0.0.1", port, user: "reach", password })

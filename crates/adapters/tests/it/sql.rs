@@ -3,6 +3,13 @@
 //! Everything runs on real databases: a SQLite file, and a PostgreSQL and a MariaDB of this run, each test
 //! in a database of its own. `world` sets them up; the other modules are one theme each.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "the helpers of a test fail the test, as the test itself may"
+)]
+
 mod attacks;
 mod behaviour;
 mod declaring;

@@ -67,7 +67,7 @@ fn answer(error: &Error) -> Option<&ServerError> {
 
 /// The driver wraps its own refusal of a large packet in an I/O error.
 fn is_packet_too_large(error: &Error) -> bool {
-    matches!(error, Error::Io(_)) && chain(error).to_lowercase().contains("packet too large")
+    matches!(error, Error::Io(_)) && chain(error).contains("larger than max_allowed_packet")
 }
 
 /// Shutdown, a killed connection, a forced close.

@@ -107,7 +107,7 @@ async fn a_check_prepares_and_executes_nothing() {
             let tool = world.tool(effect, statement, &["a"]);
             let line = tool.check(Duration::from_secs(10)).await.unwrap();
             assert!(line.starts_with(name) && line.ends_with("statement prepared"), "{line}");
-            assert!(!tool.target().contains("canary-") && !tool.target().contains("reach:"), "{}", tool.target());
+            assert!(!tool.target().contains("hush-") && !tool.target().contains("reach:"), "{}", tool.target());
         }
         assert_eq!(world.text("select count(*) from t").await.unwrap(), "0");
     }

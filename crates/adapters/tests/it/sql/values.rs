@@ -36,13 +36,13 @@ async fn the_row_that_drivers_lose_comes_back_whole() {
 async fn integers_of_64_bits_nulls_and_text_of_every_script_are_exact() {
     for kind in KINDS {
         let world = World::new(kind).await;
-        world.sql("create table t (low bigint, high bigint, nothing int, words text)").await;
+        world.sql("create table t (low bigint, high bigint, empty int, words text)").await;
         let wanted =
-            json!({"low": i64::MIN, "high": i64::MAX, "nothing": null, "words": "杭州 🦀 e\u{301} \u{202e}\t\n'\"\\ "});
+            json!({"low": i64::MIN, "high": i64::MAX, "empty": null, "words": "杭州 🦀 e\u{301} \u{202e}\t\n'\"\\ "});
         let insert = world.tool(
             Effect::Write,
-            "insert into t values (:low, :high, :nothing, :words)",
-            &["low", "high", "nothing", "words"],
+            "insert into t values (:low, :high, :empty, :words)",
+            &["low", "high", "empty", "words"],
         );
         call(&insert, wanted.clone()).await.unwrap();
         assert_eq!(row(&world, "select * from t").await, wanted, "{kind:?}");
@@ -65,7 +65,7 @@ async fn postgres_types_come_back_without_loss() {
         ("array[[1,2],[3,4]]::int8[]", json!([[1, 2], [3, 4]])),
         ("array[]::text[]", json!([])),
         ("32767::int2", json!(32767)),
-        ("-2147483648::int4", json!(-2147483648i64)),
+        ("(-2147483648)::int4", json!(-2147483648i64)),
         ("0.1::float4", json!(0.1)),
         ("0.1::float8", json!(0.1)),
         ("'NaN'::float8", json!("NaN")),
@@ -181,7 +181,7 @@ async fn sqlite_values_come_back_as_stored() {
     assert_eq!(found["ts"], "2026-09-08 10:00:00");
     assert_eq!(found["any"], json!({"encoding": "base64", "data": "AA=="}));
     assert_eq!(
-        row(&world, "select 9e999 as up, -9e999 as down, null as nothing").await,
-        json!({"up": "Infinity", "down": "-Infinity", "nothing": null})
+        row(&world, "select 9e999 as up, -9e999 as down, null as empty").await,
+        json!({"up": "Infinity", "down": "-Infinity", "empty": null})
     );
 }

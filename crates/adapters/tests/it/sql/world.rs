@@ -40,7 +40,7 @@ impl World {
             Kind::Postgres => Some(databases::postgres()),
             Kind::MariaDb => Some(databases::mariadb()),
         };
-        let world = Self { kind, folder: TempDir::new().unwrap(), name, server };
+        let world = Self { kind, folder: folder(), name, server };
         match kind {
             Kind::Sqlite => drop(rusqlite::Connection::open(world.file()).unwrap()),
             Kind::Postgres => world.sql_on("postgres", &format!("create database {}", world.name)).await,
@@ -179,6 +179,11 @@ fn mysql_url(url: &str) -> String {
     format!("{url}?prefer_socket=false")
 }
 
+/// In memory where there is such a place: SQLite waits for the disk at every commit.
+fn folder() -> TempDir {
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
+}
+
 pub(super) async fn postgres(url: &str) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -202,8 +207,9 @@ pub(super) async fn call_attempt(adapter: &Arc<dyn Adapter>, attempt: &Attempt) 
         Ok(other) => panic!("{other:?}"),
         Err(failure) => {
             assert!(!failure.message.is_empty());
-            assert!(!format!("{failure:?}").contains("canary-"), "a password in {failure:?}");
-            assert!(!failure.message.contains("/tmp/"), "a path in {failure:?}");
+            assert!(!format!("{failure:?}").contains("hush-"), "a password in {failure:?}");
+            let path = failure.message.contains("stock.db") || failure.message.contains("/dev/shm");
+            assert!(!path, "a path in {failure:?}");
             Err(failure)
         }
     }
