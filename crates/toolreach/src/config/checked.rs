@@ -5,9 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use reach_core::Caller;
 use reach_core::redact::Scrubber;
@@ -20,7 +18,7 @@ pub struct Config {
     /// SHA-256 of the text it was read from.
     pub digest: Digest,
     /// How the gateway listens.
-    pub server: ServerSettings,
+    pub server: reach_server::Settings,
     /// The tools in the order declared, adapters built: what [`reach_engine::Registry::build`] takes.
     pub tools: Vec<Declared>,
     /// Who may call; empty means whoever is on this machine.
@@ -67,29 +65,4 @@ pub struct DeclaredCaller {
     pub caller: Caller,
     /// Its key; compare it in constant time.
     pub key: SecretString,
-}
-
-/// How the gateway listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerSettings {
-    /// Address and port.
-    pub listen: SocketAddr,
-    /// Host names under which it may be reached, `host` or `host:port`; lower case.
-    pub allowed_hosts: Vec<String>,
-    /// Web origins that may call from a browser; lower case, without a trailing slash.
-    pub allowed_origins: Vec<String>,
-    /// Bytes of a request body at most.
-    pub max_body_bytes: usize,
-    /// Connections open at the same time at most.
-    pub max_connections: usize,
-    /// How long a client may take to send a header.
-    pub header_timeout: Duration,
-    /// How long a client may take to send a body.
-    pub body_timeout: Duration,
-    /// How long a connection may stay without a request after its first one.
-    pub idle_timeout: Duration,
-    /// How long a client may refuse to read its answer.
-    pub write_timeout: Duration,
-    /// How long calls under way get to finish when the gateway stops.
-    pub drain_patience: Duration,
 }

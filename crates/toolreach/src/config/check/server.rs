@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Draft;
-use crate::config::checked::ServerSettings;
 use crate::config::sections;
 
 /// The settings, if they are sound.
-pub(super) fn check(draft: &mut Draft<'_>) -> Option<ServerSettings> {
+pub(super) fn check(draft: &mut Draft<'_>) -> Option<reach_server::Settings> {
     let part = match draft.root.entry("server") {
         Some(_) => draft.part::<sections::Server>("/server")?,
         None => sections::Server::default(),
@@ -32,7 +31,7 @@ pub(super) fn check(draft: &mut Draft<'_>) -> Option<ServerSettings> {
             );
         }
     }
-    Some(ServerSettings {
+    Some(reach_server::Settings {
         listen: listen?,
         allowed_hosts: part.allowed_hosts.iter().map(|host| host.to_lowercase()).collect(),
         allowed_origins: part.allowed_origins.iter().map(|origin| origin.to_lowercase()).collect(),
