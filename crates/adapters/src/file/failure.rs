@@ -121,3 +121,37 @@ fn from_system(path: &str, what: &str, stage: Stage, source: &io::Error) -> Fail
         (_, Stage::Changing) => answered(FailureKind::ServerError, "the disk failed, perhaps after a part was written"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_of_the_system_has_its_kind_and_phase() {
+        use Stage::{Changing, Confirming, Preparing, Reading};
+        for (number, stage, kind, phase) in [
+            (libc::ENOENT, Reading, FailureKind::NotFound, Phase::Answered),
+            (libc::ENOTDIR, Reading, FailureKind::NotFound, Phase::Answered),
+            (libc::EISDIR, Preparing, FailureKind::Rejected, Phase::Answered),
+            (libc::ENXIO, Reading, FailureKind::Rejected, Phase::Answered),
+            (libc::ELOOP, Preparing, FailureKind::Rejected, Phase::Answered),
+            (libc::EACCES, Reading, FailureKind::Rejected, Phase::Answered),
+            (libc::EROFS, Preparing, FailureKind::Rejected, Phase::Answered),
+            (libc::ENAMETOOLONG, Preparing, FailureKind::Refused, Phase::Rejected),
+            (libc::EIO, Reading, FailureKind::ServerError, Phase::Answered),
+            (libc::EMFILE, Reading, FailureKind::Unreachable, Phase::NotSent),
+            (libc::EWOULDBLOCK, Reading, FailureKind::Unavailable, Phase::Answered),
+            // A full disk before the step that shows: nothing was done. In the middle: perhaps a part.
+            (libc::ENOSPC, Preparing, FailureKind::Unavailable, Phase::Answered),
+            (libc::EIO, Preparing, FailureKind::Unavailable, Phase::Answered),
+            (libc::ENOSPC, Changing, FailureKind::ServerError, Phase::Answered),
+            (libc::EIO, Confirming, FailureKind::Interrupted, Phase::MaybeSent),
+        ] {
+            let source = io::Error::from_raw_os_error(number);
+            let failure = Error::system("notes/a.md", "written", stage, source).into_failure();
+            assert_eq!((failure.kind, failure.phase), (kind, phase), "{number} {stage:?}: {failure:?}");
+            assert!(failure.message.contains("notes/a.md"), "{}", failure.message);
+            assert!(!failure.message.contains("os error"), "{}", failure.message);
+        }
+    }
+}

@@ -103,3 +103,62 @@ pub(super) fn kind(file_type: FileType) -> &'static str {
         "device"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The check of spellings is courtesy; here every attack meets the kernel without it.
+    #[test]
+    fn the_kernel_alone_keeps_every_path_inside() {
+        let base = tempfile::tempdir().unwrap();
+        let (inner, outer) = (base.path().join("root"), base.path().join("outside"));
+        for folder in [inner.join("notes/deep"), outer.join("deep")] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        for name in ["canary.txt", "deep/canary.txt"] {
+            std::fs::write(outer.join(name), "canary").unwrap();
+        }
+        for (link, to) in
+            [("out", "../outside"), ("chain", "out"), ("notes/up", "../.."), ("to-root", "/"), ("proc", "/proc")]
+        {
+            std::os::unix::fs::symlink(to, inner.join(link)).unwrap();
+        }
+        let root = Root::open(&inner).unwrap();
+        let attacks: Vec<Value> = serde_json::from_str(include_str!("../../../../suites/path-attacks.json")).unwrap();
+        let mut refused = 0;
+        for attack in &attacks {
+            let text = attack["path"].as_str().unwrap().replace("{OUTSIDE}", outer.to_str().unwrap());
+            let path = RelativePath::unchecked(&text.replace("{ROOT}", inner.to_str().unwrap()));
+            let read = root.bytes(&path, 1 << 20);
+            assert!(!read.as_ref().is_ok_and(|bytes| bytes == b"canary"), "{path:?}");
+            refused += usize::from(read.is_err());
+            if let Ok(entries) = root.entries(&path) {
+                let mut names = entries.map(|entry| entry.file_name());
+                assert!(!names.any(|name| name == "canary.txt" || name == "root"), "{path:?}");
+            }
+            assert!(!root.look(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 6), "{path:?}");
+            if !attack["reads_only"].as_bool().unwrap_or(false) {
+                let _ = root.make_folder(&path);
+                assert!(!outer.join("new").exists());
+            }
+        }
+        assert_eq!(refused, attacks.len(), "nothing here is a readable file inside");
+        let mut names: Vec<_> =
+            std::fs::read_dir(base.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["outside", "root"], "no folder was made outside");
+    }
+
+    #[test]
+    fn a_file_is_read_only_up_to_its_cap() {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::write(base.path().join("a"), "12345").unwrap();
+        let root = Root::open(base.path()).unwrap();
+        let path = RelativePath::parse("a").unwrap();
+        assert_eq!(root.bytes(&path, 5).unwrap(), b"12345");
+        assert!(matches!(root.bytes(&path, 4), Err(Error::TooLarge { bytes: 5, cap: 4, .. })));
+    }
+}

@@ -89,8 +89,8 @@ impl Adapter for ReadResult {
 
     fn check<'a>(&'a self, _timeout: Duration) -> BoxFuture<'a, Result<String, Failure>> {
         Box::pin(async move {
-            // An id of nobody: the store has to look, and finds nothing.
-            match self.blobs.get("", "b_0").await {
+            // Well formed and nobody's: the store has to look, and finds nothing.
+            match self.blobs.get("", &format!("b_{}", "0".repeat(40))).await {
                 Ok(_) => Ok("stored results can be read".to_owned()),
                 Err(error) => {
                     Err(Failure::new(FailureKind::Unreachable, Phase::NotSent, "stored results cannot be read")
@@ -132,48 +132,24 @@ fn shown(blob: Blob, request: &Request, limit: usize) -> Result<Object, String> 
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
-    use parking_lot::Mutex;
     use reach_core::CallerId;
-    use reach_store::StoreError;
+    use reach_store::blobs::DirectoryBlobs;
+    use tempfile::TempDir;
 
     use super::*;
     use crate::shape::measure;
 
-    /// Blobs in memory, with the contract's own rule: another owner's blob is no blob.
-    #[derive(Default)]
-    struct Shelf {
-        blobs: Mutex<HashMap<(String, String), Blob>>,
-        puts: Mutex<usize>,
-        is_gone: bool,
+    /// A store in a folder of its own.
+    fn shelf() -> (TempDir, Arc<DirectoryBlobs>) {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = DirectoryBlobs::open(&folder.path().join("blobs"), 1 << 30).unwrap();
+        (folder, Arc::new(blobs))
     }
 
-    impl Blobs for Shelf {
-        fn put<'a>(
-            &'a self,
-            owner: &'a str,
-            media_type: &'a str,
-            bytes: Vec<u8>,
-        ) -> BoxFuture<'a, Result<String, StoreError>> {
-            Box::pin(async move {
-                let mut puts = self.puts.lock();
-                *puts += 1;
-                let id = format!("b_{puts}");
-                let blob = Blob { media_type: media_type.to_owned(), bytes };
-                self.blobs.lock().insert((owner.to_owned(), id.clone()), blob);
-                Ok(id)
-            })
-        }
-
-        fn get<'a>(&'a self, owner: &'a str, id: &'a str) -> BoxFuture<'a, Result<Option<Blob>, StoreError>> {
-            Box::pin(async move {
-                if self.is_gone {
-                    return Err(StoreError { store: "blobs", message: "disk gone at /var/lib/reach".to_owned() });
-                }
-                Ok(self.blobs.lock().get(&(owner.to_owned(), id.to_owned())).cloned())
-            })
-        }
+    /// Files in the store's folder.
+    fn stored(folder: &TempDir) -> usize {
+        let shards = std::fs::read_dir(folder.path().join("blobs")).unwrap();
+        shards.map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap().count()).sum()
     }
 
     async fn call(tool: &Arc<dyn Adapter>, caller: &str, arguments: Value) -> Result<Value, Failure> {
@@ -187,7 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stored_result_is_read_to_its_end_without_storing_another() {
-        let shelf = Arc::new(Shelf::default());
+        let (folder, shelf) = shelf();
         let text: String = (0..5_000).map(|n| format!("第{n}行 \"quoted\"\n")).collect();
         let id = shelf.put("bot", "text/plain", text.clone().into_bytes()).await.unwrap();
         let (spec, tool) = tool(shelf.clone(), 2_000);
@@ -202,7 +178,7 @@ mod tests {
             }
         }
         assert_eq!(whole, text);
-        assert_eq!(*shelf.puts.lock(), 1);
+        assert_eq!(stored(&folder), 1);
         let found = call(&tool, "bot", json!({"blob": id, "search": "第4321行"})).await.unwrap();
         assert_eq!(found["matches"][0]["line"], 4_322);
         let lines =
@@ -212,18 +188,18 @@ mod tests {
 
     #[tokio::test]
     async fn anothers_result_is_the_same_as_none_at_all() {
-        let shelf = Arc::new(Shelf::default());
+        let (_folder, shelf) = shelf();
         let id = shelf.put("bot", "text/plain", b"secret".to_vec()).await.unwrap();
         let (_, tool) = tool(shelf, 2_000);
         let others = call(&tool, "spy", json!({"blob": id})).await.unwrap_err();
-        let none = call(&tool, "spy", json!({"blob": "b_999"})).await.unwrap_err();
+        let none = call(&tool, "spy", json!({"blob": format!("b_{}", "a".repeat(40))})).await.unwrap_err();
         assert_eq!(others, none);
         assert_eq!(others.kind, FailureKind::NotFound);
     }
 
     #[tokio::test]
     async fn case_c006_bytes_are_described_and_not_dumped() {
-        let shelf = Arc::new(Shelf::default());
+        let (_folder, shelf) = shelf();
         let id = shelf.put("bot", "image/png", b"\x89PNG\r\n\x1a\n\0\0\0".repeat(20_000)).await.unwrap();
         let (_, tool) = tool(shelf, 2_000);
         let shown = call(&tool, "bot", json!({"blob": id})).await.unwrap();
@@ -234,20 +210,31 @@ mod tests {
         assert!(measure(&shown) <= piece::FLOOR);
     }
 
+    #[test]
+    fn the_spec_promises_what_the_pieces_keep() {
+        let (_folder, shelf) = shelf();
+        let (spec, _) = tool(shelf.clone(), 10);
+        assert_eq!(spec.max_result_length, piece::FLOOR);
+        let (spec, _) = tool(shelf, 2_000);
+        assert_eq!((spec.max_result_length, spec.effect), (2_000, Effect::Read));
+        assert_eq!(spec.input_schema["additionalProperties"], false);
+    }
+
     #[tokio::test]
     async fn wrong_pieces_and_a_missing_store_are_told_apart() {
-        let shelf = Arc::new(Shelf::default());
+        let (folder, shelf) = shelf();
         let id = shelf.put("bot", "text/plain", b"abc".to_vec()).await.unwrap();
         let (_, good) = tool(shelf, 2_000);
         let past = call(&good, "bot", json!({"blob": id, "offset": 9})).await.unwrap_err();
         assert_eq!(past.kind, FailureKind::Rejected);
         assert_eq!(call(&good, "bot", json!({})).await.unwrap_err().kind, FailureKind::Refused);
         assert!(good.check(Duration::from_secs(1)).await.is_ok());
-        let (spec, gone) = tool(Arc::new(Shelf { is_gone: true, ..Shelf::default() }), 10);
-        assert_eq!(spec.max_result_length, piece::FLOOR);
-        let failure = call(&gone, "bot", json!({"blob": id})).await.unwrap_err();
+        let blobs = folder.path().join("blobs");
+        std::fs::remove_dir_all(&blobs).unwrap();
+        std::fs::write(&blobs, "no folder any more").unwrap();
+        let failure = call(&good, "bot", json!({"blob": id})).await.unwrap_err();
         assert_eq!((failure.kind, failure.phase), (FailureKind::Unreachable, Phase::NotSent));
-        assert!(!failure.message.contains("/var"), "{}", failure.message);
-        assert!(gone.check(Duration::from_secs(1)).await.is_err());
+        assert!(!failure.message.contains(folder.path().to_str().unwrap()), "{}", failure.message);
+        assert!(good.check(Duration::from_secs(1)).await.is_err());
     }
 }

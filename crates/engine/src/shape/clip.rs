@@ -171,7 +171,13 @@ fn leading(items: &[Value], budget: usize) -> Vec<usize> {
 
 /// Which elements match `query` best and fit, in their order; `None` where none does.
 fn matching(items: &[Value], budget: usize, query: &str) -> Option<Vec<usize>> {
-    let texts: Vec<String> = items.iter().map(Value::to_string).collect();
+    let mut left = text::MOST_RANKED;
+    let looked_at = items.iter().take_while(|item| {
+        let size = measure_upto(item, left);
+        left = left.saturating_sub(size);
+        left > 0
+    });
+    let texts: Vec<String> = looked_at.map(Value::to_string).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let useful = USEFUL.max(budget / 8);
     let notice = 1 + measured(&format!("… {0} more of {0}", items.len()));

@@ -50,7 +50,8 @@ pub struct Cut {
 /// whole and the largest lose detail. What is left out is told where it is missing: inside a text as
 /// `… [900 of 1000 characters left out] …`, as the last element of an array (`"… 988 more of 1000"`), under
 /// the key `…` of an object. [`Shape::Extract`] keeps the passages of texts and the elements of arrays that
-/// share words with `query`, in their order with the gaps told; where none does, it clips.
+/// share words with `query`, in their order with the gaps told (looking at the first 262,144 characters of
+/// each); where none does, it clips.
 /// Deterministic, and linear in the text for each level of nesting.
 pub fn shorten(data: Object, limit: usize, how: Shape, query: &str) -> Shaped {
     let limit = limit.max(FLOOR);

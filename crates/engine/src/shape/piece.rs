@@ -5,6 +5,8 @@
 //! shortened or stored again; `next_offset` is where the next one begins, strictly after this one, or null
 //! at the end. One line of any length is only characters like any other.
 
+use std::ops::Range;
+
 use reach_core::Object;
 use reach_core::rank::{passages, rank};
 use serde::Deserialize;
@@ -129,11 +131,11 @@ fn piece(text: &str, offset: usize, end: usize, total: usize, limit: usize) -> O
     object(json!({"text": shown, "offset": offset, "next_offset": next, "total": total}))
 }
 
-/// One place: its line, where it is, and what is shown of it.
+/// One place: its line, where it is, and the characters that are shown of it.
 struct Place {
     line: usize,
     offset: usize,
-    text: String,
+    shown: Range<usize>,
 }
 
 fn find(text: &str, search: &str, offset: usize, limit: usize) -> Result<Object, NoPiece> {
@@ -157,7 +159,8 @@ fn find(text: &str, search: &str, offset: usize, limit: usize) -> Result<Object,
     for place in places.into_iter().skip_while(|place| place.offset < offset) {
         let mut entry = json!({"line": place.line, "offset": place.offset, "text": ""});
         let left = room.saturating_sub(measure(&entry) + 1);
-        let fitting = fit(&place.text, if matches.is_empty() { left } else { usize::MAX });
+        let fitting =
+            fit(characters.get(place.shown).unwrap_or_default(), if matches.is_empty() { left } else { usize::MAX });
         let cost = fitting.chars().map(width).sum::<usize>();
         if cost > left {
             next = Some(place.offset);
@@ -171,11 +174,11 @@ fn find(text: &str, search: &str, offset: usize, limit: usize) -> Result<Object,
 }
 
 /// The longest beginning of at most `room` characters of JSON.
-fn fit(text: &str, room: usize) -> String {
+fn fit(text: &[char], room: usize) -> String {
     let mut used = 0;
-    text.chars()
+    text.iter()
         .take_while(|c| {
-            used += width(*c);
+            used += width(**c);
             used <= room
         })
         .collect()
@@ -200,8 +203,7 @@ fn literal(text: &[char], search: &str) -> Vec<Place> {
                 let from = hit.saturating_sub(AROUND / 4).max(start);
                 (from, (from + AROUND).max(hit + needle.len()).min(trimmed))
             };
-            let text = text.get(from..to).unwrap_or_default().iter().collect();
-            places.push(Place { line, offset: hit, text });
+            places.push(Place { line, offset: hit, shown: from..to });
             at = to.max(hit + 1);
         }
         start = end;
@@ -230,7 +232,7 @@ fn by_words(text: &str, search: &str) -> Vec<Place> {
         line += before.matches('\n').count();
         offset += before.chars().count();
         at = range.start;
-        places.push(Place { line, offset, text: (*part).to_owned() });
+        places.push(Place { line, offset, shown: offset..offset + part.chars().count() });
     }
     places
 }

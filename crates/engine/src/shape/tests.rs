@@ -154,6 +154,18 @@ fn extract_without_a_match_clips() {
 }
 
 #[test]
+fn extract_looks_at_the_beginning_of_what_is_very_long() {
+    let early = format!("{}\n\nthe bicycle\n\n{}", "a b\n".repeat(1_000), "a b\n".repeat(150_000));
+    let shown = extract(json!({"value": early}), 300, "bicycle");
+    assert!(shown["value"].as_str().unwrap().contains("the bicycle"), "{shown}");
+    let late = json!({"value": format!("{}\n\nthe bicycle", "a b\n".repeat(150_000))});
+    assert!(extract(late, 300, "bicycle")["value"].as_str().unwrap().starts_with("a b\n"), "clipped");
+    let mut rows = vec![json!("blue chair of wood"); 30_000];
+    rows.push(json!("bicycle"));
+    assert_eq!(extract(json!({"rows": rows}), 300, "bicycle")["rows"][0], "blue chair of wood", "clipped");
+}
+
+#[test]
 fn every_payload_has_one_form() {
     let data = |payload| match data_of(payload) {
         DataOrBinary::Data(data) => Value::Object(data),

@@ -10,6 +10,10 @@ use super::measure::{text as measured, text_upto, width};
 /// Less than this beside a notice is not worth showing.
 const LEAST_SHOWN: usize = 12;
 
+/// Characters of JSON that are ranked at most; what lies beyond is a gap. Ranking that much is quick,
+/// ranking whatever an upstream sends would hold up the road.
+pub(super) const MOST_RANKED: usize = 1 << 18;
+
 /// The shortest that a text can become: a notice of its length.
 pub(super) fn shortest(characters: usize) -> String {
     format!("… {characters} characters")
@@ -43,7 +47,8 @@ pub(super) fn clip(text: &str, budget: usize) -> String {
 /// The passages of `text` that match `query` best, in their order, with the gaps told; `None` where none
 /// matches or fits.
 pub(super) fn extract(text: &str, budget: usize, query: &str) -> Option<String> {
-    let ranges = passages(text, (budget / 4).clamp(80, 400));
+    let looked_at = head(text, MOST_RANKED);
+    let ranges = passages(looked_at, (budget / 4).clamp(80, 400));
     let parts: Vec<&str> = ranges.iter().filter_map(|range| text.get(range.clone())).collect();
     let ranked = rank(query, &parts);
     let gap = |left: usize| format!("\n… [{left} characters left out] …\n");
