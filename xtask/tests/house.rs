@@ -115,8 +115,8 @@ fn the_architecture_page_names_every_crate() {
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.unwrap().path();
+    for entry in entries.flatten() {
+        let path = entry.path();
         if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
             files.extend(rust_files(&path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {

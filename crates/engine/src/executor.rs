@@ -43,7 +43,7 @@ pub(crate) struct Walk<'r> {
 
 /// A gate's no: what the caller reads, and what the journal keeps.
 struct Stop {
-    error: ErrorBody,
+    error: Box<ErrorBody>,
     reason: ErrorCode,
     detail: String,
 }
@@ -51,7 +51,7 @@ struct Stop {
 impl Stop {
     /// A refusal that the caller reads as it is.
     fn plain(error: ErrorBody) -> Self {
-        Self { reason: error.code, detail: error.message.clone(), error }
+        Self { reason: error.code, detail: error.message.clone(), error: Box::new(error) }
     }
 }
 
@@ -60,7 +60,7 @@ type Served = Result<Object, Failed>;
 
 /// Why a tool did not serve.
 struct Failed {
-    error: ErrorBody,
+    error: Box<ErrorBody>,
     record: Record,
     fall_back: bool,
     phase: Phase,

@@ -36,7 +36,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7350)),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7878)),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             header_timeout: Duration::from_secs(10),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use reach_core::Problem;
 use reach_engine::{Declared, Engine, Registry, Stores};
-use reach_server::{Callers, Settings};
+use reach_server::Callers;
 use reach_store::ledger::Recovered;
 
 use crate::config::Config;
@@ -48,23 +48,6 @@ pub fn registry(config: &Config, stores: &Stores) -> Result<Registry, Vec<Proble
     let mut tools = config.tools.clone();
     tools.push(Declared { spec, adapter, credential: None });
     Registry::build(tools, &config.upstreams, config.scrubber())
-}
-
-/// The listener's settings, as declared.
-pub fn server_settings(config: &Config) -> Settings {
-    let declared = &config.server;
-    Settings {
-        listen: declared.listen,
-        allowed_hosts: declared.allowed_hosts.clone(),
-        allowed_origins: declared.allowed_origins.clone(),
-        header_timeout: declared.header_timeout,
-        idle_timeout: declared.idle_timeout,
-        body_timeout: declared.body_timeout,
-        write_timeout: declared.write_timeout,
-        max_body_bytes: declared.max_body_bytes,
-        max_connections: declared.max_connections,
-        drain_patience: declared.drain_patience,
-    }
 }
 
 /// Who may call, as declared.

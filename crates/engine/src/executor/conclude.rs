@@ -2,13 +2,16 @@
 
 use reach_core::tool::Shape;
 use reach_core::{Envelope, EventKind, Object, Phase, Truncated, tokens};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Failed, Served, Walk};
 use crate::call::Record;
 use crate::gate::Held;
 use crate::registry::Tool;
 use crate::shape;
+
+/// Characters up to which a result is shortened where it is; larger ones go to a thread of their own.
+const SHORTENED_IN_PLACE: usize = 200_000;
 
 impl Walk<'_> {
     /// Ends the call: whatever happened before, an envelope comes out of here.
@@ -59,7 +62,7 @@ impl Walk<'_> {
         let tool = self.plan.tool_id.clone();
         match served {
             Ok(data) => Envelope::ok(tool, data, self.meta.clone()),
-            Err(Failed { error, .. }) => Envelope::error(tool, error, self.meta.clone()),
+            Err(Failed { error, .. }) => Envelope::error(tool, *error, self.meta.clone()),
         }
     }
 
@@ -68,9 +71,24 @@ impl Walk<'_> {
         let (limit, how) = head.map_or((reach_core::tool::MAX_RESULT_LENGTH, Shape::Clip), |tool| {
             (tool.spec.max_result_length, tool.spec.shape)
         });
+        // Most results fit: they are neither copied nor shortened.
+        let whole = Value::Object(data);
+        let size = shape::measure(&whole);
+        let Value::Object(data) = whole else { return Object::new() };
+        if size <= limit {
+            return data;
+        }
         let query = shape::query_of(&self.plan.arguments, self.plan.question.as_deref());
         let whole = data.clone();
-        let shaped = shape::shorten(data, limit, how, &query);
+        let shaped = if size <= SHORTENED_IN_PLACE {
+            shape::shorten(data, limit, how, &query)
+        } else {
+            // Megabytes take a second: not on a thread that other calls need.
+            match tokio::task::spawn_blocking(move || shape::shorten(data, limit, how, &query)).await {
+                Ok(shaped) => shaped,
+                Err(defect) => std::panic::resume_unwind(defect.into_panic()),
+            }
+        };
         let Some(cut) = shaped.truncated else { return shaped.data };
         let (media_type, bytes) = shape::blob_of(&whole);
         let blob = self.spill(media_type, bytes).await;

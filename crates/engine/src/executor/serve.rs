@@ -302,7 +302,7 @@ impl Walk<'_> {
                 verify.tool_id
             ));
         }
-        Failed { error, record: verdict.record, fall_back: verdict.fall_back, phase: failure.phase }
+        Failed { error: Box::new(error), record: verdict.record, fall_back: verdict.fall_back, phase: failure.phase }
     }
 
     async fn count(&mut self, tool: &Tool, served: &Served, latency: Duration) {
@@ -363,7 +363,7 @@ impl Drop for Reporting {
 
 /// Nothing was sent: the record may be claimed again.
 fn not_sent(error: ErrorBody, fall_back: bool) -> Failed {
-    Failed { error, record: Record::Released, fall_back, phase: Phase::NotSent }
+    Failed { error: Box::new(error), record: Record::Released, fall_back, phase: Phase::NotSent }
 }
 
 /// The whole chain failed: the first tool's failure is the answer, the last one's words are added.

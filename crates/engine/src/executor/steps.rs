@@ -33,7 +33,7 @@ impl Walk<'_> {
             return Ok(());
         }
         Err(Stop {
-            error: forbidden(&self.road.registry, &plan.tool_id, &plan.caller),
+            error: Box::new(forbidden(&self.road.registry, &plan.tool_id, &plan.caller)),
             reason: ErrorCode::Forbidden,
             detail: format!("caller lacks the scope `{}`", tool.spec.scope.as_deref().unwrap_or_default()),
         })
@@ -173,7 +173,7 @@ impl Walk<'_> {
     pub(super) fn no_ledger(&mut self, error: &reach_store::StoreError) -> Stop {
         let mut body = ErrorBody::new(ErrorCode::StoreUnavailable, "");
         body.retryable = true;
-        Stop { error: body, reason: ErrorCode::StoreUnavailable, detail: error.to_string() }
+        Stop { error: Box::new(body), reason: ErrorCode::StoreUnavailable, detail: error.to_string() }
     }
 
     pub(super) fn degraded(&mut self, store: &str, detail: &str) {

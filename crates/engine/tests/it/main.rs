@@ -3,6 +3,8 @@
 //! The upstream of these tests is an adapter that does what its script says, so that the road's own
 //! rules are seen without a network. The adapters in front of real systems are tested in `toolreach`.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like tests")]
+
 mod cancel;
 mod fallback;
 mod fixture;

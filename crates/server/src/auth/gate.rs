@@ -198,41 +198,41 @@ mod tests {
 
     #[test]
     fn a_loopback_gateway_answers_to_its_own_names_with_its_own_port_only() {
-        let gate = gate("127.0.0.1:7350", &["reach.lan"], &[]);
-        for own in ["127.0.0.1:7350", "localhost:7350", "LOCALHOST:7350", "[::1]:7350", "reach.lan", "reach.lan:1"] {
+        let gate = gate("127.0.0.1:7878", &["reach.lan"], &[]);
+        for own in ["127.0.0.1:7878", "localhost:7878", "LOCALHOST:7878", "[::1]:7878", "reach.lan", "reach.lan:1"] {
             assert_eq!(check(&gate, &[("host", own)]), Ok(Passage::Program), "{own}");
         }
         for foreign in [
-            "evil.example:7350",
+            "evil.example:7878",
             "evil.example",
             "localhost:80",
             "localhost",
-            "localhost.:7350",
-            "localhost.evil.example:7350",
-            "127.0.0.1.evil.example:7350",
-            "0.0.0.0:7350",
-            "127.0.0.2:7350",
-            "127.1:7350",
-            "2130706433:7350",
-            "localhost:7350@evil.example",
-            "evil@localhost:7350",
+            "localhost.:7878",
+            "localhost.evil.example:7878",
+            "127.0.0.1.evil.example:7878",
+            "0.0.0.0:7878",
+            "127.0.0.2:7878",
+            "127.1:7878",
+            "2130706433:7878",
+            "localhost:7878@evil.example",
+            "evil@localhost:7878",
             "localhost:",
             "localhost:99999",
         ] {
             assert_eq!(check(&gate, &[("host", foreign)]), Err(Intruder::Host), "{foreign}");
         }
         assert_eq!(check(&gate, &[]), Err(Intruder::NoHost));
-        assert_eq!(check(&gate, &[("host", "localhost:7350"), ("host", "evil.example")]), Err(Intruder::NoHost));
+        assert_eq!(check(&gate, &[("host", "localhost:7878"), ("host", "evil.example")]), Err(Intruder::NoHost));
     }
 
     #[test]
     fn the_name_in_the_request_line_counts_as_much_as_the_header() {
-        let gate = gate("127.0.0.1:7350", &[], &[]);
-        let header = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:7350"))]);
-        let evil = Uri::from_static("http://evil.example:7350/v1/tools");
+        let gate = gate("127.0.0.1:7878", &[], &[]);
+        let header = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:7878"))]);
+        let evil = Uri::from_static("http://evil.example:7878/v1/tools");
         assert_eq!(gate.check(&evil, &header), Err(Intruder::Host));
         assert_eq!(gate.check(&evil, &HeaderMap::new()), Err(Intruder::Host));
-        let own = Uri::from_static("http://localhost:7350/v1/tools");
+        let own = Uri::from_static("http://localhost:7878/v1/tools");
         assert_eq!(gate.check(&own, &HeaderMap::new()), Ok(Passage::Program));
     }
 
@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn a_page_is_refused_unless_its_origin_is_listed() {
-        let gate = gate("127.0.0.1:7350", &[], &["https://App.example.com:443", "http://localhost:3000"]);
-        let ask = |origin: &str| check(&gate, &[("host", "localhost:7350"), ("origin", origin)]);
+        let gate = gate("127.0.0.1:7878", &[], &["https://App.example.com:443", "http://localhost:3000"]);
+        let ask = |origin: &str| check(&gate, &[("host", "localhost:7878"), ("origin", origin)]);
         for page in ["https://app.example.com", "http://localhost:3000"] {
             assert_eq!(ask(page), Ok(Passage::Page(HeaderValue::from_str(page).unwrap())), "{page}");
         }
@@ -258,7 +258,7 @@ mod tests {
             "https://evil.example",
             "http://app.example.com",
             "http://localhost:3001",
-            "http://localhost:7350",
+            "http://localhost:7878",
             "https://app.example.com.evil.example",
             "https://app.example.com@evil.example",
             "file://",
@@ -270,8 +270,8 @@ mod tests {
 
     #[test]
     fn a_page_that_hides_its_origin_is_known_by_sec_fetch_site() {
-        let gate = gate("127.0.0.1:7350", &[], &[]);
-        let ask = |site: &str| check(&gate, &[("host", "localhost:7350"), ("sec-fetch-site", site)]);
+        let gate = gate("127.0.0.1:7878", &[], &[]);
+        let ask = |site: &str| check(&gate, &[("host", "localhost:7878"), ("sec-fetch-site", site)]);
         assert_eq!(ask("none"), Ok(Passage::Program));
         assert_eq!(ask("same-origin"), Ok(Passage::Program));
         assert_eq!(ask("cross-site"), Err(Intruder::CrossSite));
@@ -281,8 +281,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_spelling_of_a_foreign_name_passes(text in "[ -~]{0,40}") {
-            let gate = gate("127.0.0.1:7350", &[], &[]);
-            let own = ["localhost:7350", "127.0.0.1:7350", "[::1]:7350"];
+            let gate = gate("127.0.0.1:7878", &[], &[]);
+            let own = ["localhost:7878", "127.0.0.1:7878", "[::1]:7878"];
             prop_assume!(!own.contains(&text.trim().to_ascii_lowercase().as_str()));
             if let Ok(value) = HeaderValue::from_str(&text) {
                 let headers = HeaderMap::from_iter([(HOST, value)]);
@@ -292,8 +292,8 @@ mod tests {
 
         #[test]
         fn no_ornament_makes_a_foreign_name_ours(before in "[a-z0-9@:/.\\-]{0,8}", after in "[a-z0-9@:/.\\-]{1,8}") {
-            let gate = gate("127.0.0.1:7350", &[], &[]);
-            for text in [format!("{before}x.localhost:7350{after}"), format!("localhost{after}.evil.example:7350")] {
+            let gate = gate("127.0.0.1:7878", &[], &[]);
+            for text in [format!("{before}x.localhost:7878{after}"), format!("localhost{after}.evil.example:7878")] {
                 let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_str(&text).unwrap())]);
                 prop_assert_ne!(gate.check(&Uri::from_static("/"), &headers), Ok(Passage::Program), "{}", text);
             }

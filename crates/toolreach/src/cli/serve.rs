@@ -25,7 +25,7 @@ pub(super) struct Arguments {
 pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCode, Failure> {
     common.start_log("info", arguments.log);
     let config = common.load()?;
-    let mut settings = assemble::server_settings(&config);
+    let mut settings = config.server.clone();
     if let Some(listen) = arguments.listen {
         settings.listen = listen;
     }

@@ -1,8 +1,8 @@
 //! The text of `reach.yaml` becomes checked values, here and nowhere else.
 //!
-//! [`load`] reads in passes: YAML to a tree that knows its places ([`tree`]), variables expanded
-//! ([`environment`]), the shape against the generated schema ([`structure`]), and last what no schema can
-//! say, with the adapters built ([`check`]). Every problem of every pass is told in one [`Report`]; below this
+//! [`load`] reads in passes: YAML to a tree that knows its places (`tree`), variables expanded
+//! (`environment`), the shape against the generated schema (`structure`), and last what no schema can
+//! say, with the adapters built (`check`). Every problem of every pass is told in one [`Report`]; below this
 //! room, parts receive their own values and look at no file and no environment.
 //!
 //! Nothing here opens a connection or starts a task: loading is cheap and may be repeated at every change.

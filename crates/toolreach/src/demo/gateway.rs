@@ -45,7 +45,7 @@ impl Gateway {
             anyhow::anyhow!("the demo's own configuration has problems:\n{}", report.render(false))
         })?;
         let Assembled { engine, .. } = assemble::assemble(&config).await?;
-        let mut settings = assemble::server_settings(&config);
+        let mut settings = config.server.clone();
         settings.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Server::bind(settings, engine.clone(), Callers::new([])).await?;
         let address = server.address();

@@ -167,6 +167,16 @@ fn adapters_named(draft: &mut Draft<'_>, pointer: &str) {
     }
 }
 
+/// Whether an adapter that logs in can do so with this credential: a database by name and password, a mail
+/// server by a token, too.
+fn can_log_in(adapter: &str, credential: &Credential) -> bool {
+    match credential {
+        Credential::Basic { .. } => true,
+        Credential::Bearer(_) => adapter != "sql",
+        Credential::ApiKey { .. } => !LOGINS.contains(&adapter),
+    }
+}
+
 /// The credential that the adapter's part names; `None` if it names none or a wrong one.
 fn credential(
     draft: &mut Draft<'_>,
@@ -178,9 +188,7 @@ fn credential(
         let pointer = format!("{pointer}/{adapter}/credential");
         let Some(name) = draft.root.at(&pointer).and_then(|node| node.text()) else { continue };
         match credentials.get(name) {
-            Some(Some(credential))
-                if LOGINS.contains(&adapter) && !matches!(**credential, Credential::Basic { .. }) =>
-            {
+            Some(Some(credential)) if !can_log_in(adapter, credential) => {
                 let message =
                     format!("the credential {} is no login: `{adapter}` needs a name and a password", quoted(name));
                 draft.add(pointer, message, "declare one of kind `basic`");
