@@ -1,6 +1,6 @@
 //! The board: what all calls look at and nobody mourns: breakers, health, rates.
 //!
-//! The rules are values of `reach-core` ([`Breaker`], [`Window`]); the board only holds them. It may be
+//! The rules are values of `reach-core` ([`reach_core::breaker::Breaker`], [`reach_core::window::Window`]); the board only holds them. It may be
 //! lost at any moment: the road then decides locally and says so.
 
 mod memory;

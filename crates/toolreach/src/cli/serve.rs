@@ -2,9 +2,13 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use reach_server::{Callers, Server};
+use reach_store::Ledger;
+use reach_store::ledger::Recovered;
 
 use super::{Common, Failure, output};
 use crate::assemble::{self, Assembled};
@@ -55,10 +59,28 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
         move |loaded: Result<Config, Report>| adopt(loaded, &engine, &callers, &stores)
     };
     let watching = tokio::spawn(reload::watch(common.config.clone(), ProcessEnvironment, config.digest, on_change));
+    let tidying = tokio::spawn(settle_the_dead(engine.ledger()));
     let drained = server.serve(stop_signal()).await;
     watching.abort();
+    tidying.abort();
     tracing::info!(?drained, "stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Between two looks for records whose owner is gone.
+const TIDY: Duration = Duration::from_secs(60);
+
+/// Another process on the same ledger (a `reach call`) may be killed while this one lives: its keys would
+/// answer `IN_PROGRESS` until the next start.
+async fn settle_the_dead(ledger: Arc<dyn Ledger>) {
+    loop {
+        tokio::time::sleep(TIDY).await;
+        match ledger.recover().await {
+            Ok(recovered) if recovered == Recovered::default() => {}
+            Ok(recovered) => tracing::warn!(?recovered, "settled what a dead process left behind"),
+            Err(error) => tracing::warn!(%error, "could not look for what a dead process left behind"),
+        }
+    }
 }
 
 /// A changed file: a good one replaces the tools and callers, a bad one is reported and changes nothing.
