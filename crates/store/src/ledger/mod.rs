@@ -171,7 +171,7 @@ pub trait Ledger: Send + Sync + 'static {
     fn sessions(&self, limit: u32) -> BoxFuture<'_, Result<Vec<SessionLine>, StoreError>>;
 
     /// The newest sessions that hold rows of one caller, at most `limit`, newest first; only its own rows
-    /// are counted. Looks through the newest ten thousand sessions.
+    /// are counted, from the moment each began. Looks through the newest ten thousand sessions.
     fn sessions_of(&self, caller: CallerId, limit: u32) -> BoxFuture<'_, Result<Vec<SessionLine>, StoreError>>;
 
     /// The rows since a moment (milliseconds since the Unix epoch), oldest first, at most `limit`.

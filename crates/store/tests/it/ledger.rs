@@ -421,6 +421,23 @@ async fn sessions_are_listed_newest_first_with_their_sums(stage: &impl Stage) {
     assert_eq!(ledger.sessions(1).await.unwrap(), lines[..1]);
 }
 
+async fn sessions_of_a_caller_count_its_own_rows_only(stage: &impl Stage) {
+    let ledger = stage.open();
+    for (session, at_ms, caller) in
+        [("s_own", 10, "bot"), ("s_both", 20, "bot"), ("s_both", 30, "other"), ("s_other", 40, "other")]
+    {
+        ledger.append(JournalRow { caller: CallerId::new(caller), ..row("tr", session, at_ms, EventKind::Replayed) });
+    }
+    let of = async |caller: &str, limit| {
+        let lines = ledger.sessions_of(CallerId::new(caller), limit).await.unwrap();
+        lines.iter().map(|s| (s.session_id.to_string(), s.first_ms, s.last_ms, s.rows)).collect::<Vec<_>>()
+    };
+    let line = |session: &str, at_ms: u64| (session.to_owned(), at_ms, at_ms, 1);
+    assert_eq!(of("bot", 10).await, [line("s_both", 20), line("s_own", 10)]);
+    assert_eq!(of("other", 1).await, [line("s_other", 40)]);
+    assert!(of("nobody", 10).await.is_empty());
+}
+
 async fn rows_since_a_moment_come_oldest_first_up_to_the_limit(stage: &impl Stage) {
     let ledger = stage.open();
     for at_ms in [5, 3, 4, 1, 2] {
@@ -489,6 +506,7 @@ mod on_sqlite {
         appended_rows_are_read_at_once_whole_and_in_order,
         a_flush_returns_when_others_can_read,
         sessions_are_listed_newest_first_with_their_sums,
+        sessions_of_a_caller_count_its_own_rows_only,
         rows_since_a_moment_come_oldest_first_up_to_the_limit,
         text_from_outside_stays_text,
         what_was_written_is_there_after_a_restart,
