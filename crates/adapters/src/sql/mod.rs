@@ -98,6 +98,7 @@ pub fn build(config: Config, declared: &Declared<'_>) -> Result<Arc<dyn Adapter>
         reads,
         caps: Caps { rows: config.max_rows, bytes: config.max_bytes },
         login,
+        logs_in_later: config.credential.is_some(),
         engine,
     }))
 }
@@ -169,6 +170,8 @@ struct Sql {
     reads: bool,
     caps: Caps,
     login: Login,
+    /// The login comes with each attempt.
+    logs_in_later: bool,
     engine: Engine,
 }
 
@@ -246,6 +249,10 @@ impl Adapter for Sql {
                 }
             };
             match tokio::time::timeout(timeout, check).await {
+                // A check has no credential: being asked for one is as far as it can come.
+                Ok(Err(failure)) if self.logs_in_later && failure.kind == FailureKind::Unauthorised => {
+                    Ok("the database answers, and asks for the credential of this tool".to_owned())
+                }
                 Ok(found) => found,
                 Err(_) => {
                     let message = format!("the database did not answer within {} ms", timeout.as_millis());

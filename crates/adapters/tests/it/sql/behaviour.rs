@@ -173,6 +173,8 @@ async fn a_credential_logs_in_instead_of_the_url() {
             if kind == Kind::Postgres { "select session_user::text as who" } else { "select current_user() as who" };
         let config = json!({"database": bare, "statement": statement, "credential": "stock"});
         let tool = world.declare(Effect::Read, config, &[]).unwrap();
+        let line = tool.check(std::time::Duration::from_secs(10)).await.unwrap();
+        assert_eq!(line, "the database answers, and asks for the credential of this tool");
         let mut attempt = attempt(json!({}));
         let credential =
             Credential::Basic { username: "reach".into(), password: world.server().password.clone().into() };
