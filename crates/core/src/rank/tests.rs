@@ -1,3 +1,5 @@
+//! Scenarios of ranking, in English, Chinese and both.
+
 use proptest::prelude::*;
 
 use super::*;

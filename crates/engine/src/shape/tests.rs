@@ -1,3 +1,5 @@
+//! Scenarios of shaping: what is kept, what is counted, and that the limit holds.
+
 use proptest::prelude::*;
 use reach_core::Payload;
 use serde_json::json;
