@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::crash;
 use crate::executor::{Road, Walk};
 use crate::registry::Registry;
 
@@ -79,7 +80,7 @@ impl Engine {
         let may_outlive_caller =
             registry.find(&plan.tool_id).is_some_and(|tool| matches!(tool.spec.effect, Effect::Keyed | Effect::Write));
         let road = Road { registry, stores: self.inner.stores.clone() };
-        if may_outlive_caller {
+        let envelope = if may_outlive_caller {
             self.call_detached(road, plan).await
         } else {
             // Counted, so that a drain waits for it; dropped with its caller.
@@ -87,7 +88,9 @@ impl Engine {
             let envelope = guarded(road, &plan, &CancellationToken::new()).await;
             drop(counted);
             envelope
-        }
+        };
+        crash::point("before_reply");
+        envelope
     }
 
     async fn call_detached(&self, road: Road, plan: Plan) -> Envelope {

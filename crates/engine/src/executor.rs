@@ -64,6 +64,20 @@ struct Failed {
     record: Record,
     fall_back: bool,
     phase: Phase,
+    // A keyed upstream may have acted: only the same key at the same upstream is safe now.
+    pinned: bool,
+}
+
+impl Failed {
+    /// The last of several attempts at one tool: what an earlier one may have done stays done.
+    fn after(self, earlier: &Self) -> Self {
+        Self {
+            fall_back: self.fall_back && earlier.fall_back,
+            phase: self.phase.max(earlier.phase),
+            pinned: self.pinned || earlier.pinned,
+            ..self
+        }
+    }
 }
 
 /// What step 6 says.

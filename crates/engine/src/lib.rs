@@ -9,6 +9,8 @@
 
 pub mod builtin;
 mod call;
+#[doc(hidden)]
+pub mod crash;
 mod engine;
 mod executor;
 mod gate;

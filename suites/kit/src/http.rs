@@ -149,7 +149,11 @@ impl Server {
 
     /// The same on an address and port of your choice.
     pub async fn start_on(ip: IpAddr, port: u16) -> io::Result<Self> {
-        let listener = TcpListener::bind((ip, port)).await?;
+        Self::serve(TcpListener::bind((ip, port)).await?)
+    }
+
+    /// The same on a listener that was bound before. Needs a runtime.
+    pub fn serve(listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let state = Arc::new(State {
             queue: Mutex::default(),
@@ -308,7 +312,7 @@ async fn until_gone(stream: &mut TcpStream) -> io::Result<()> {
 }
 
 /// Reads one request; `None` at the end of the connection. `buffer` keeps what belongs to the next one.
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Recorded>> {
+pub(crate) async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Recorded>> {
     let end = loop {
         if let Some(at) = find(buffer, b"\r\n\r\n") {
             break at + 4;

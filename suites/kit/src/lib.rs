@@ -6,4 +6,5 @@
 
 pub mod databases;
 pub mod http;
+pub mod ledger_upstream;
 pub mod proxy;

@@ -7,6 +7,8 @@ use futures_util::FutureExt;
 use reach_core::{Adapter, Answer, Attempt, Failure, FailureKind, Phase};
 use tokio::time::Instant;
 
+use crate::crash;
+
 /// How an attempt ended.
 pub(crate) struct Outcome {
     pub(crate) result: Result<Answer, Failure>,
@@ -16,6 +18,7 @@ pub(crate) struct Outcome {
 /// Makes one attempt and always ends by `attempt.timeout`. Dropping the future aborts it.
 pub(crate) async fn attempt(adapter: &dyn Adapter, attempt: &Attempt) -> Outcome {
     let started = Instant::now();
+    crash::point("before_send");
     let guarded = AssertUnwindSafe(adapter.call(attempt)).catch_unwind();
     let result = match tokio::time::timeout(attempt.timeout, guarded).await {
         Ok(Ok(result)) => result,
@@ -26,6 +29,7 @@ pub(crate) async fn attempt(adapter: &dyn Adapter, attempt: &Attempt) -> Outcome
             format!("no answer within {} ms", attempt.timeout.as_millis()),
         )),
     };
+    crash::point("after_answer");
     Outcome { result: result.map_err(never_silent), duration: started.elapsed() }
 }
 

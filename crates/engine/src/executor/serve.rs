@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::steps::{needs_intent, wait_for};
 use super::{Failed, Served, Walk};
-use crate::call::{self, Next, Outcome, Record, Verdict};
+use crate::call::{self, Next, Outcome, Record, Repeat, Verdict};
 use crate::gate::{Held, Place, unreachable};
 use crate::registry::Tool;
 use crate::shape;
@@ -34,10 +34,13 @@ impl Walk<'_> {
                 }
                 Err(failed) => failed,
             };
-            if !failed.fall_back {
+            // A keyed request that was tried before may have reached its own upstream then.
+            let resumed = head.spec.effect == Effect::Keyed && held.as_ref().is_some_and(Held::is_resumed);
+            if !failed.fall_back || resumed {
                 // A final word of this tool; if it stands in for another, say who said it.
                 self.meta.served_by = (failed.phase == Phase::Answered).then(|| tool.spec.tool_id.clone());
-                return Err(failed);
+                let stands_in = !Arc::ptr_eq(&tool, head);
+                return Err(if failed.pinned && stands_in { lost_track(&tool, failed) } else { failed });
             }
             match self.stand_in(&tool, &failed, &arguments) {
                 Some((next, mapped)) => {
@@ -71,7 +74,11 @@ impl Walk<'_> {
                 (Err(failure), verdict) => (failure, verdict),
             };
             let asked_for = failure.retry_after;
-            last = Some(self.failed(tool, failure, &verdict));
+            let failed = self.failed(tool, failure, &verdict);
+            last = Some(match &last {
+                Some(earlier) => failed.after(earlier),
+                None => failed,
+            });
             let remaining = deadline.saturating_duration_since(Instant::now());
             let budget = || tool.upstream.budget.spend();
             match call::next(verdict.repeat, made, asked_for, remaining, rand::random(), budget) {
@@ -302,7 +309,13 @@ impl Walk<'_> {
                 verify.tool_id
             ));
         }
-        Failed { error: Box::new(error), record: verdict.record, fall_back: verdict.fall_back, phase: failure.phase }
+        Failed {
+            error: Box::new(error),
+            record: verdict.record,
+            fall_back: verdict.fall_back,
+            phase: failure.phase,
+            pinned: tool.spec.effect == Effect::Keyed && verdict.repeat == Repeat::Soon && !verdict.fall_back,
+        }
     }
 
     async fn count(&mut self, tool: &Tool, served: &Served, latency: Duration) {
@@ -363,7 +376,17 @@ impl Drop for Reporting {
 
 /// Nothing was sent: the record may be claimed again.
 fn not_sent(error: ErrorBody, fall_back: bool) -> Failed {
-    Failed { error: Box::new(error), record: Record::Released, fall_back, phase: Phase::NotSent }
+    Failed { error: Box::new(error), record: Record::Released, fall_back, phase: Phase::NotSent, pinned: false }
+}
+
+/// A stand-in may have acted on our key. The same key would be sent to the head of the chain again, which
+/// does not know it: nobody may repeat this.
+fn lost_track(tool: &Tool, failed: Failed) -> Failed {
+    let message = format!(
+        "`{}` stood in and may have taken effect, but there is no valid answer: {}",
+        tool.spec.tool_id, failed.error.message
+    );
+    Failed { error: Box::new(ErrorBody::new(ErrorCode::OutcomeUnknown, message)), record: Record::Unknown, ..failed }
 }
 
 /// The whole chain failed: the first tool's failure is the answer, the last one's words are added.
@@ -380,7 +403,7 @@ fn all_failed(first: Option<Failed>, last: Failed) -> Failed {
 fn success() -> Verdict {
     Verdict {
         code: ErrorCode::Internal,
-        repeat: call::Repeat::Never,
+        repeat: Repeat::Never,
         fall_back: false,
         signal: Signal::Success,
         retryable: false,

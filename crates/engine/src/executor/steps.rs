@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Failed, Once, Stop, Walk};
 use crate::call::Record;
+use crate::crash;
 use crate::gate::{Entry, Held, forbidden, invalid_arguments, not_found};
 use crate::registry::Tool;
 
@@ -85,8 +86,11 @@ impl Walk<'_> {
         }
         // A second round is for a record that was unknown and has just been verified as not done.
         for _ in 0..2 {
-            match Entry::claim(&self.road.stores.ledger, self.plan, effect).await {
-                Ok(Entry::Ours(held)) => return Ok(Once::Go(Some(held))),
+            match Entry::claim(&self.road.stores.ledger, self.plan, self.effect_after_a_crash(tool)).await {
+                Ok(Entry::Ours(held)) => {
+                    crash::point("after_claim");
+                    return Ok(Once::Go(Some(held)));
+                }
                 Ok(Entry::Replay(envelope)) => return Ok(Once::Answer(Box::new(envelope))),
                 Ok(Entry::Unknown(envelope, held)) => match self.verify(tool, held).await {
                     Verified::Done(envelope) => return Ok(Once::Answer(envelope)),
@@ -104,6 +108,14 @@ impl Walk<'_> {
         }
         let wait = Duration::from_millis(IN_PROGRESS_WAIT_MS);
         Err(Stop::plain(wait_for(ErrorCode::InProgress, "the same request is still running".to_owned(), wait)))
+    }
+
+    /// What a crash in flight means. The upstream of a keyed tool sorts out a second send; once another
+    /// upstream may stand in for it, that is no longer certain, and the record is settled like a write's.
+    fn effect_after_a_crash(&self, tool: &Tool) -> Effect {
+        let effect = tool.spec.effect;
+        let elsewhere = || self.chain_of(tool).skip(1).any(|stand_in| stand_in.spec.effect != Effect::Read);
+        if effect == Effect::Keyed && elsewhere() { Effect::Write } else { effect }
     }
 
     /// Asks the declared reading tool whether an unknown effect is there, and settles the record.
@@ -159,15 +171,17 @@ impl Walk<'_> {
     }
 
     pub(super) async fn settle(&mut self, held: Held, record: Record, envelope: &Envelope) {
+        crash::point("before_finish");
         if let Err(error) = held.finish(record, envelope).await {
             self.degraded("ledger", &format!("{error}; the outcome will be written later"));
         }
+        crash::point("after_finish");
     }
 
     /// A gate said no: the journal keeps the reason, the caller reads the error.
     pub(super) fn refused(&mut self, stop: Stop) -> Failed {
         self.journal.add(EventKind::Refused { code: stop.error.code, reason: stop.reason, detail: stop.detail });
-        Failed { error: stop.error, record: Record::Released, fall_back: false, phase: Phase::Rejected }
+        Failed { error: stop.error, record: Record::Released, fall_back: false, phase: Phase::Rejected, pinned: false }
     }
 
     pub(super) fn no_ledger(&mut self, error: &reach_store::StoreError) -> Stop {

@@ -11,6 +11,7 @@ use reach_store::ledger::{Claim, Claimed, Ending, RecordKey};
 use reach_store::{Ledger, StoreError};
 
 use crate::call::Record;
+use crate::crash;
 
 /// What the ledger said to a plan.
 pub(crate) enum Entry {
@@ -82,9 +83,17 @@ impl Entry {
 impl Held {
     /// Step 9: the intent is on disk when this returns.
     pub(crate) async fn intend(&mut self, row: reach_core::JournalRow) -> Result<(), StoreError> {
+        crash::point("before_intent");
         self.ledger.intend(self.key.clone(), self.epoch, row).await?;
+        crash::point("after_intent");
         self.stage = Stage::InFlight;
         Ok(())
+    }
+
+    /// Whether an earlier call with this key ended so that it may be sent again: something of it may have
+    /// reached the upstream.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.epoch > 1
     }
 
     /// Whether the intent was written.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reach_core::tool::Fallback;
-use reach_core::{Effect, ErrorCode, EventKind, FailureKind, OnFailure, ToolId};
+use reach_core::{Effect, ErrorCode, EventKind, FailureKind, OnFailure, Phase, ToolId};
 use serde_json::json;
 
 use crate::fixture::{Act, Gateway, Upstream, caller, plan, tool};
@@ -91,4 +91,53 @@ async fn a_write_that_was_not_sent_falls_back_once_and_is_recorded_under_the_hea
     let second = gateway.call_with_key("orders", "k", json!({"id": "1"})).await;
     assert!(first.is_ok() && second.meta.replayed);
     assert_eq!(stand_in.effects(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keyed_request_that_may_have_arrived_never_goes_to_another_upstream() {
+    // The first attempt may have arrived; that the second was refused at the door changes nothing.
+    let first = Upstream::new("v1", [Act::Fail(FailureKind::Interrupted, None), Act::Refuse, Act::Refuse]);
+    let stand_in = Upstream::new("v2", []);
+    let gateway = Gateway::new(vec![
+        (with_fallback(Effect::Keyed), first.clone()),
+        (tool("orders_v2", Effect::Keyed), stand_in.clone()),
+    ]);
+    let envelope = gateway.call_with_key("orders", "k", json!({"id": "1"})).await;
+    let error = envelope.error.as_ref().unwrap();
+    assert_eq!((error.code, error.retryable), (ErrorCode::UpstreamUnavailable, true));
+    assert_eq!((envelope.meta.phase, envelope.meta.attempts), (Phase::MaybeSent, 3));
+    assert_eq!(stand_in.asked(), 0);
+
+    // Three failures have opened the breaker: the same key still waits for the same upstream.
+    let envelope = gateway.call_with_key("orders", "k", json!({"id": "1"})).await;
+    assert_eq!(envelope.code(), Some(ErrorCode::Unreachable));
+    assert_eq!(stand_in.asked(), 0);
+    // A request that was never sent may go elsewhere.
+    assert!(gateway.call_with_key("orders", "other", json!({"id": "1"})).await.is_ok());
+    assert_eq!(stand_in.asked(), 1);
+
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let envelope = gateway.call_with_key("orders", "k", json!({"id": "1"})).await;
+    assert_eq!(envelope.meta.served_by.unwrap().as_str(), "orders");
+    let keys: Vec<_> = first.seen.lock().iter().map(|(_, key)| key.clone().unwrap()).collect();
+    assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+}
+
+#[tokio::test]
+async fn a_keyed_stand_in_that_may_have_acted_leaves_an_unknown_outcome() {
+    // The head would be asked first when the key comes again, and it does not know what its stand-in did.
+    let head = Upstream::new("v1", vec![Act::Refuse; 3]);
+    let stand_in = Upstream::new("v2", vec![Act::Fail(FailureKind::Interrupted, None); 3]);
+    let gateway = Gateway::new(vec![
+        (with_fallback(Effect::Keyed), head.clone()),
+        (tool("orders_v2", Effect::Keyed), stand_in.clone()),
+    ]);
+    let first = gateway.call_with_key("orders", "k", json!({"id": "1"})).await;
+    let again = gateway.call_with_key("orders", "k", json!({"id": "1"})).await;
+    for envelope in [&first, &again] {
+        let error = envelope.error.as_ref().unwrap();
+        assert_eq!((error.code, error.retryable), (ErrorCode::OutcomeUnknown, false));
+    }
+    assert!(again.meta.replayed);
+    assert_eq!((head.asked(), stand_in.asked()), (3, 3));
 }

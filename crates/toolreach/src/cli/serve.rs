@@ -28,6 +28,8 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCode, Failure> {
     common.start_log("info", arguments.log);
+    #[cfg(debug_assertions)]
+    arm_crash_point(common)?;
     let config = common.load()?;
     let mut settings = config.server.clone();
     if let Some(listen) = arguments.listen {
@@ -81,6 +83,17 @@ async fn settle_the_dead(ledger: Arc<dyn Ledger>) {
             Err(error) => tracing::warn!(%error, "could not look for what a dead process left behind"),
         }
     }
+}
+
+/// For the crash tests, in builds for development only: `REACH_CRASH_AT` names the point of the road at
+/// which the process ends itself.
+#[cfg(debug_assertions)]
+fn arm_crash_point(common: &Common) -> Result<(), Failure> {
+    let Some(name) = std::env::var_os("REACH_CRASH_AT") else { return Ok(()) };
+    if reach_engine::crash::arm(&name.to_string_lossy()) {
+        return Ok(());
+    }
+    Err(common.usage(&format!("REACH_CRASH_AT is not one of {}", reach_engine::crash::POINTS.join(", "))))
 }
 
 /// A changed file: a good one replaces the tools and callers, a bad one is reported and changes nothing.
