@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use reach_core::{CallerId, Envelope, Event, EventKind, JournalRow, Meta, Object, Phase, RequestId, ToolId};
+use reach_core::{CallerId, Envelope, Meta, Object, Phase, RequestId, ToolId};
 use reach_store::ledger::{Ending, RecordKey, Unsettled};
 use serde_json::json;
 
@@ -59,8 +59,6 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     if !ledger.settle(key, ending).await? {
         return Err(Failure::Failed(anyhow::anyhow!("the record was settled by somebody else in the meantime")));
     }
-    ledger.append(row(found, done));
-    ledger.flush().await?;
     if common.json {
         output::print_json(&json!({ "request_id": found.request_id, "tool": found.tool_id, "done": done }))?;
     } else {
@@ -128,18 +126,4 @@ fn settled_envelope(record: &Unsettled) -> String {
         tokens: reach_core::tokens::Tokens::default(),
     };
     serde_json::to_string(&Envelope::ok(record.tool_id.clone(), data, meta)).unwrap_or_default()
-}
-
-fn row(record: &Unsettled, done: bool) -> JournalRow {
-    let at_ms = chrono::Utc::now().timestamp_millis() as u64;
-    JournalRow {
-        at_ms,
-        trace_id: record.trace_id.clone(),
-        session_id: record.session_id.clone(),
-        request_id: record.request_id.clone(),
-        step: 0,
-        tool_id: record.tool_id.clone(),
-        caller: record.caller.clone(),
-        events: vec![Event { at_ms, kind: EventKind::Settled { done } }],
-    }
 }
