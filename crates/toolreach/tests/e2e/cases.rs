@@ -473,7 +473,7 @@ async fn s010_s011_s012_every_served_name_can_be_called_and_reaches_its_own_tool
     for bad in ["Google Search", "todo/write"] {
         let text = json!({"version": 1, "tools": [{"tool_id": bad, "description": "x", "http": {"url": "http://127.0.0.1:9/"}}]});
         let report = configure(folder.path(), &text.to_string()).map(|_| ()).unwrap_err();
-        assert!(report.problems[0].message.contains(bad), "{}", report.render(false));
+        assert!(report.problems[0].message.contains("a tool id holds only"), "{}", report.render(false));
     }
     assert!(!files(folder.path()).is_empty());
 }
