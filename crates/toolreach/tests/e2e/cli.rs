@@ -67,12 +67,12 @@ async fn init_touches_nothing_that_is_there() {
 #[tokio::test]
 async fn a_bad_configuration_is_told_whole_with_place_and_fix() {
     let folder = folder(
-        "version: 1\ntools:\n  - tool_id: a b\n    description: x\n    http: {url: \"http://h/{nope}\"}\n  - tool_id: c\n    description: y\n    timout_ms: 5\n    http: {url: \"ftp://h/\"}\n",
+        "version: 1\ntools:\n  - tool_id: a b\n    description: x\n    http: {url: \"http://h/{nope}\"}\n  - tool_id: c\n    description: y\n    timout_ms: 5\n    http: {url: \"http://h/\"}\n  - tool_id: d\n    description: y\n    http: {url: \"ftp://h/\"}\n",
     );
     for command in [&["tools"][..], &["call", "x"], &["serve"], &["doctor"], &["health"], &["mcp"], &["settle"]] {
         let ran = run(folder.path(), command).await.exits(2);
         assert!(ran.out.is_empty(), "{ran:?}");
-        for place in ["reach.yaml:3:14", "reach.yaml:5:", "reach.yaml:8:5", "reach.yaml:9:"] {
+        for place in ["reach.yaml:3:14", "reach.yaml:5:", "reach.yaml:8:5", "reach.yaml:12:"] {
             assert!(ran.err.contains(place), "{place}: {}", ran.err);
         }
         assert!(ran.err.contains("`timeout_ms`"), "the nearest key is named: {}", ran.err);

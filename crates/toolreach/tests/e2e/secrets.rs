@@ -133,6 +133,8 @@ impl Stage {
                 "basic": {"kind": "basic", "username": BASIC_USER, "password": BASIC},
                 "header": {"kind": "api_key", "in": "header", "name": "X-API-KEY", "key": HEADER_KEY},
                 "query": {"kind": "api_key", "in": "query", "name": "appid", "key": QUERY_KEY}},
+            // Nothing may become unreachable before it has thrown back what it was sent.
+            "upstreams": {upstream.url(""): {"breaker": {"failures": 1_000, "window_calls": 100_000}}},
             "tools": tools,
         });
         std::fs::write(folder.path().join("reach.yaml"), config.to_string()).unwrap();

@@ -169,7 +169,6 @@ pub(crate) async fn finish(command: &mut Command) -> Ran {
 /// A running process whose lines can be looked at while they come.
 pub(crate) struct Running {
     child: Child,
-    pub(crate) input: Option<ChildStdin>,
     out: Arc<Mutex<String>>,
     err: Arc<Mutex<String>>,
 }
@@ -190,7 +189,7 @@ impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        Self { input: child.stdin.take(), out: gather(out), err: gather(err), child }
+        Self { out: gather(out), err: gather(err), child }
     }
 
     pub(crate) fn out(&self) -> String {
