@@ -148,7 +148,9 @@ impl Scrubber {
     /// shown them.
     pub fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         match String::from_utf8(bytes) {
-            Ok(text) if self.0.iter().any(|secret| holds(&text, secret.expose_secret())) => self.text(&text).into_bytes(),
+            Ok(text) if self.0.iter().any(|secret| holds(&text, secret.expose_secret())) => {
+                self.text(&text).into_bytes()
+            }
             Ok(text) => text.into_bytes(),
             Err(error) => error.into_bytes(),
         }

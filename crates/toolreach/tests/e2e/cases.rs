@@ -159,7 +159,11 @@ async fn e026_a_cycle_of_stand_ins_is_refused_when_it_is_declared() {
                 {{tool_id: B, description: B., fallback: {b}, http: {{url: "http://127.0.0.1:9/b"}}}}]}}"#
         );
         let report = configure(folder.path(), &text).map(|_| ()).unwrap_err();
-        assert!(report.problems.iter().all(|problem| problem.pointer.ends_with("/fallback")), "{}", report.render(false));
+        assert!(
+            report.problems.iter().all(|problem| problem.pointer.ends_with("/fallback")),
+            "{}",
+            report.render(false)
+        );
         assert!(!report.problems.is_empty());
     }
 }
@@ -461,7 +465,10 @@ async fn s010_s011_s012_every_served_name_can_be_called_and_reaches_its_own_tool
             .collect();
         assert_eq!(names.len(), ids.len());
         for (n, name) in names.iter().enumerate() {
-            assert!(name.len() <= 128 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b)), "{name}");
+            assert!(
+                name.len() <= 128 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b)),
+                "{name}"
+            );
             let said = mcp.ask("tools/call", json!({"name": name, "arguments": {}})).await;
             assert_eq!(said["result"]["isError"], false, "{name}: {said}");
             assert_eq!(upstream.last().unwrap().target, format!("/{n}"), "{name}");

@@ -4,13 +4,15 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use reach_kit::http::{Behaviour, Reply, Server};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
+use tokio::time::timeout;
 
-use crate::support::{Mcp, Ran, assert_shape, finish, reach, root, run};
+use crate::support::{Mcp, PATIENCE, Ran, Running, assert_shape, finish, reach, root, run};
 
 const ESCAPE: char = '\u{1b}';
 
@@ -123,13 +125,63 @@ async fn a_call_prints_one_envelope_and_its_exit_code_says_how_it_went() {
     let (_, envelope) = both(folder.path(), &["call", "search_notes"], 1).await;
     assert_eq!(envelope["error"]["code"], "INVALID_ARGUMENTS");
 
-    let given = ["--session", "s-1", "--trace", "t-1", "--step", "3", "--key", "k-1", "--timeout-ms", "20000", "--json"];
+    let given =
+        ["--session", "s-1", "--trace", "t-1", "--step", "3", "--key", "k-1", "--timeout-ms", "20000", "--json"];
     let ran = run(folder.path(), &[&["call", "search_notes", r#"{"query": "x"}"#], &given[..]].concat()).await.exits(0);
     let meta = &ran.json()["meta"];
     assert_eq!(
         (&meta["session_id"], &meta["trace_id"], &meta["step"], &meta["request_id"]),
         (&json!("s-1"), &json!("t-1"), &json!(3), &json!("k-1"))
     );
+}
+
+#[tokio::test]
+async fn a_call_may_do_without_the_stand_in_and_as_a_declared_caller() {
+    let (primary, standby) = (Server::start().await.unwrap(), Server::start().await.unwrap());
+    primary.always(Reply::json(500, "{}"));
+    let folder = folder(&format!(
+        r#"{{version: 1,
+            callers: {{bot: {{key: bot-key-0123456789abcdef, scopes: []}}}},
+            upstreams: {{"{0}": {{breaker: {{failures: 100, window_calls: 1000}}}}}},
+            tools: [
+            {{tool_id: look, description: Reads., fallback: look_2, http: {{url: "{0}/"}}}},
+            {{tool_id: look_2, description: Reads., auth: {{scope: "a:b"}}, http: {{url: "{1}/"}}}}]}}"#,
+        primary.url(""),
+        standby.url("")
+    ));
+    let (people, envelope) = both(folder.path(), &["call", "look"], 0).await;
+    assert!(people.out.contains("served by look_2"), "{people:?}");
+    assert_eq!(envelope["meta"]["served_by"], "look_2");
+    let ran = run(folder.path(), &["call", "look", "--no-fallback", "--json"]).await.exits(1);
+    assert_eq!(ran.json()["error"]["code"], "UPSTREAM_ERROR");
+    // A stand-in that the caller may not use does not stand in for it.
+    let ran = run(folder.path(), &["call", "look", "--caller", "bot", "--json"]).await.exits(1);
+    assert_eq!(ran.json()["error"]["code"], "UPSTREAM_ERROR");
+    assert_eq!(standby.requests().len(), 2);
+    let listed = run(folder.path(), &["tools", "--caller", "bot", "--json"]).await.exits(0).json();
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 1, "{listed}");
+}
+
+#[tokio::test]
+async fn a_write_that_is_interrupted_is_finished_and_recorded() {
+    let upstream = Server::start().await.unwrap();
+    upstream.next(Behaviour::Slow {
+        reply: Reply::json(200, r#"{"paid":true}"#),
+        piece: 100,
+        pause: Duration::from_millis(1_500),
+    });
+    let folder = folder(&format!(
+        "{{version: 1, tools: [{{tool_id: pay, description: Pays., http: {{method: POST, url: \"{}\"}}}}]}}",
+        upstream.url("/")
+    ));
+    let call = ["call", "pay", "{}", "--key", "p-1", "--json"];
+    let mut process = Running::start(reach(folder.path()).args(call));
+    timeout(PATIENCE, upstream.received(1)).await.unwrap();
+    process.signal(rustix::process::Signal::INT);
+    assert_eq!((process.end().await, process.out()), (130, String::new()));
+    let envelope = run(folder.path(), &call).await.exits(0).json();
+    assert_eq!((&envelope["data"]["paid"], &envelope["meta"]["replayed"]), (&json!(true), &json!(true)), "{envelope}");
+    assert_eq!(upstream.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -237,9 +289,8 @@ async fn lived(upstream: &Server) -> TempDir {
         upstream.url("")
     ));
     let tagged = ["--session", "s-1", "--trace", "t-1", "--step"];
-    let call = async |rest: &[&str], step: &str| {
-        run(folder.path(), &[&["call"], rest, &tagged[..], &[step]].concat()).await
-    };
+    let call =
+        async |rest: &[&str], step: &str| run(folder.path(), &[&["call"], rest, &tagged[..], &[step]].concat()).await;
     call(&["look"], "1").await.exits(0);
     upstream.next(Reply::json(404, r#"{"error":"none"}"#));
     call(&["look"], "2").await.exits(1);
@@ -262,7 +313,10 @@ async fn what_happened_is_read_by_trace_session_and_health() {
 
     let (people, json) = both(folder.path(), &["sessions"], 0).await;
     assert!(people.out.contains("s-1"), "{people:?}");
-    assert_eq!((&json["sessions"][0]["session_id"], &json["sessions"][0]["totals"]["calls"]), (&json!("s-1"), &json!(3)));
+    assert_eq!(
+        (&json["sessions"][0]["session_id"], &json["sessions"][0]["totals"]["calls"]),
+        (&json!("s-1"), &json!(3))
+    );
     let (people, json) = both(folder.path(), &["sessions", "show", "s-1"], 0).await;
     assert!(people.out.contains("look") && people.out.contains("pay"), "{people:?}");
     assert_eq!(json["totals"]["errors"], 2, "{json}");
@@ -279,11 +333,7 @@ async fn what_happened_is_read_by_trace_session_and_health() {
 #[tokio::test]
 async fn before_the_first_call_every_reader_says_so() {
     let folder = folder("{version: 1, tools: []}");
-    for (arguments, words) in [
-        (&["health"][..], "no call"),
-        (&["sessions"], "no session"),
-        (&["settle"], "no write"),
-    ] {
+    for (arguments, words) in [(&["health"][..], "no call"), (&["sessions"], "no session"), (&["settle"], "no write")] {
         let (people, _) = both(folder.path(), arguments, 0).await;
         assert!(people.out.contains(words) && people.err.is_empty(), "{people:?}");
     }
@@ -296,11 +346,17 @@ async fn a_person_settles_what_nobody_knows_and_the_key_answers_accordingly() {
         let folder = lived(&upstream).await;
         let (people, json) = both(folder.path(), &["settle"], 0).await;
         assert!(people.out.contains("p-1") && people.out.contains("pay"), "{people:?}");
-        assert_eq!((&json["unsettled"][0]["request_id"], json["unsettled"].as_array().unwrap().len()), (&json!("p-1"), 1));
+        assert_eq!(
+            (&json["unsettled"][0]["request_id"], json["unsettled"].as_array().unwrap().len()),
+            (&json!("p-1"), 1)
+        );
         let again = ["call", "pay", r#"{"amount": 5}"#, "--key", "p-1", "--json"];
         let before = upstream.requests().len();
         let unknown = run(folder.path(), &again).await.exits(1).json();
-        assert_eq!((&unknown["error"]["code"], &unknown["meta"]["replayed"]), (&json!("OUTCOME_UNKNOWN"), &json!(true)));
+        assert_eq!(
+            (&unknown["error"]["code"], &unknown["meta"]["replayed"]),
+            (&json!("OUTCOME_UNKNOWN"), &json!(true))
+        );
         assert_eq!(upstream.requests().len(), before, "an unknown write is not repeated");
 
         run(folder.path(), &["settle", word, "p-1", "--tool", "look"]).await.exits(2);
@@ -347,7 +403,11 @@ async fn mcp_over_stdio_speaks_both_eras_and_nothing_else() {
     assert_eq!(listed["result"]["tools"][0]["name"], "search_notes", "{listed}");
     let call = json!({"name": "search_notes", "arguments": {"query": "first call"}, "_meta": meta});
     let said = mcp.ask("tools/call", call).await;
-    assert_eq!((&said["result"]["isError"], &said["result"]["resultType"]), (&json!(false), &json!("complete")), "{said}");
+    assert_eq!(
+        (&said["result"]["isError"], &said["result"]["resultType"]),
+        (&json!(false), &json!("complete")),
+        "{said}"
+    );
     assert_eq!(mcp.end().await, 0);
     let recorded = run(folder.path(), &["sessions", "--json"]).await.exits(0).json();
     assert!(!recorded["sessions"].as_array().unwrap().is_empty(), "what came over MCP is in the journal as well");

@@ -61,7 +61,10 @@ fn table(definition: &Value, definitions: &Map<String, Value>) -> String {
                 None => format!("`{key}`"),
             };
             let default = match property.get("default") {
-                Some(value) if !value.as_object().is_some_and(Map::is_empty) && !value.as_array().is_some_and(Vec::is_empty) => {
+                Some(value)
+                    if !value.as_object().is_some_and(Map::is_empty)
+                        && !value.as_array().is_some_and(Vec::is_empty) =>
+                {
                     format!("`{value}`").replace('"', "")
                 }
                 _ if required.contains(&key.as_str()) => "required".to_owned(),

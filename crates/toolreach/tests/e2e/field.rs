@@ -179,7 +179,9 @@ fn compare(what: &str, wanted: &Value, envelope: &Value, upstream: &Server, abou
             let body = &requests.last().expect("something was sent").body;
             assert_eq!(&serde_json::from_slice::<Value>(body).unwrap(), wanted, "{about}");
         }
-        "target" => assert_eq!(requests.last().expect("something was sent").target, wanted.as_str().unwrap(), "{about}"),
+        "target" => {
+            assert_eq!(requests.last().expect("something was sent").target, wanted.as_str().unwrap(), "{about}")
+        }
         other => panic!("{other} is no expectation"),
     }
 }

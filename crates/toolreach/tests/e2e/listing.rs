@@ -86,7 +86,8 @@ fn page(lines: &[Line]) -> String {
     );
     let (held, open): (Vec<_>, Vec<_>) = lines.iter().partition(|line| !line.held_by.is_empty());
     for line in &held {
-        let places: Vec<String> = line.held_by.iter().map(|place| format!("`{}`", place.replace('#', "` · `"))).collect();
+        let places: Vec<String> =
+            line.held_by.iter().map(|place| format!("`{}`", place.replace('#', "` · `"))).collect();
         let note = line.note.as_deref().unwrap_or("");
         page.push_str(&format!("| {} | {} | {} | {note} |\n", line.id, line.about, places.join("<br>")));
     }

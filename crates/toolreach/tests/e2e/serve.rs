@@ -162,8 +162,6 @@ async fn a_hangup_reads_the_file_again_at_once() {
     let upstream = Server::start().await.unwrap();
     let folder = folder(&tools(&upstream, &["look"]));
     let mut gateway = Gateway::start(folder.path(), &[]).await;
-    // The handler is installed just after the gateway says that it listens.
-    gateway.tools().await;
     let count = |text: String| text.matches("the new configuration is in use").count();
     eventually("a reload", || async {
         gateway.process.signal(Signal::HUP);
@@ -172,6 +170,16 @@ async fn a_hangup_reads_the_file_again_at_once() {
     .await;
     assert_eq!(gateway.call("look", json!({})).await["status"], "ok");
     assert_eq!(gateway.stop().await, 0);
+}
+
+#[tokio::test]
+async fn a_signal_right_after_the_start_is_no_accident() {
+    let upstream = Server::start().await.unwrap();
+    let folder = folder(&tools(&upstream, &["look"]));
+    let mut gateway = Gateway::start(folder.path(), &["--log", "json"]).await;
+    gateway.process.signal(Signal::HUP);
+    gateway.process.signal(Signal::TERM);
+    assert_eq!(gateway.process.end().await, 0, "{}", gateway.process.err());
 }
 
 #[tokio::test]

@@ -105,8 +105,17 @@ pub(crate) fn assert_shape(envelope: &Value) {
     assert_eq!(
         keys(&envelope["meta"]),
         [
-            "step", "trace_id", "session_id", "request_id", "attempts", "duration_ms", "phase", "served_by", "replayed",
-            "truncated", "tokens"
+            "step",
+            "trace_id",
+            "session_id",
+            "request_id",
+            "attempts",
+            "duration_ms",
+            "phase",
+            "served_by",
+            "replayed",
+            "truncated",
+            "tokens"
         ],
         "{envelope}"
     );
@@ -115,7 +124,11 @@ pub(crate) fn assert_shape(envelope: &Value) {
         Some("error") => {
             assert!(envelope["data"].is_null(), "{envelope}");
             let error = &envelope["error"];
-            assert_eq!(keys(error), ["code", "message", "retryable", "hint", "retry_after_ms", "details"], "{envelope}");
+            assert_eq!(
+                keys(error),
+                ["code", "message", "retryable", "hint", "retry_after_ms", "details"],
+                "{envelope}"
+            );
             assert!(!error["message"].as_str().unwrap().trim().is_empty(), "{envelope}");
         }
         _ => panic!("{envelope}"),
