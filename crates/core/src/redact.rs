@@ -72,6 +72,43 @@ fn masked(value: &Value, schema: Option<&Value>) -> Value {
     }
 }
 
+/// The texts and numbers that [`arguments`] masks, for a [`Scrubber`]: an upstream that complains may quote
+/// what it was sent.
+pub fn secrets_of(arguments: &Object, schema: &Value) -> Vec<SecretString> {
+    let mut found = Vec::new();
+    collect(arguments, Some(schema), false, &mut found);
+    found
+}
+
+fn collect(source: &Object, schema: Option<&Value>, hidden: bool, found: &mut Vec<SecretString>) {
+    for (key, value) in source {
+        let schema = schema.and_then(|schema| schema.get("properties")).and_then(|all| all.get(key));
+        let hidden = hidden || is_secret_name(key) || schema.is_some_and(is_secret_schema);
+        collect_value(value, schema, hidden, found);
+    }
+}
+
+fn collect_value(value: &Value, schema: Option<&Value>, hidden: bool, found: &mut Vec<SecretString>) {
+    match value {
+        Value::Object(inner) => collect(inner, schema, hidden, found),
+        Value::Array(items) => {
+            let schema = schema.and_then(|schema| schema.get("items"));
+            items.iter().for_each(|item| collect_value(item, schema, hidden, found));
+        }
+        Value::String(text) if hidden => {
+            found.push(text.as_str().into());
+            // As it stands in a JSON body that is quoted back.
+            let written = value.to_string();
+            let written = written.trim_matches('"');
+            if written != text {
+                found.push(written.into());
+            }
+        }
+        Value::Number(number) if hidden => found.push(number.to_string().into()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 fn is_secret_schema(schema: &Value) -> bool {
     schema.get("writeOnly") == Some(&Value::Bool(true))
         || schema.get("format").is_some_and(|format| format == "password")
@@ -100,6 +137,23 @@ impl Scrubber {
             secrets.into_iter().filter(|secret| secret.expose_secret().len() >= SCRUB_MIN).collect();
         known.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
         Self(known.into())
+    }
+
+    /// Knows these secrets as well. Shares what it knows where there are none.
+    pub fn with(&self, more: Vec<SecretString>) -> Self {
+        if more.is_empty() { self.clone() } else { Self::new(self.0.iter().cloned().chain(more)) }
+    }
+
+    /// Masks every known secret in bytes that may be text. Bytes that are no UTF-8 hold what they held: nobody is
+    /// shown them.
+    pub fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        match String::from_utf8(bytes) {
+            Ok(text) if self.0.iter().any(|secret| holds(&text, secret.expose_secret())) => {
+                self.text(&text).into_bytes()
+            }
+            Ok(text) => text.into_bytes(),
+            Err(error) => error.into_bytes(),
+        }
     }
 
     /// Masks every known secret, and the first 20 characters of a longer one, wherever it stands.
@@ -168,6 +222,17 @@ mod tests {
             out,
             json!({"mode": "cloud", "api_token": MASK, "nested": [{"Password": MASK}], "note": MASK, "max_tokens": 5})
         );
+    }
+
+    #[test]
+    fn what_is_masked_in_arguments_is_taken_out_of_foreign_text_as_well() {
+        let schema = json!({"type": "object", "properties": {"note": {"type": "string", "writeOnly": true}}});
+        let input = json!({"api_token": "sk-REAL-1", "deep": [{"Password": {"old": ["pw-REAL-2"], "pin": 12345678}}], "note": "note-REAL", "free": "open-text"});
+        let known = Scrubber::new(["key-REAL-3".into()]).with(secrets_of(input.as_object().unwrap(), &schema));
+        let echo = "sk-REAL-1 pw-REAL-2 12345678 note-REAL key-REAL-3 open-text";
+        assert_eq!(known.text(echo), format!("{MASK} {MASK} {MASK} {MASK} {MASK} open-text"));
+        assert_eq!(known.bytes(echo.into()), known.text(echo).into_bytes());
+        assert_eq!(known.bytes(vec![0xff, b'a']), [0xff, b'a']);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use reach_core::redact::{self, Scrubber};
 use reach_core::{Envelope, ErrorBody, ErrorCode, Meta, Object, Phase, Plan};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,8 @@ pub(crate) struct Walk<'r> {
     road: &'r Road,
     plan: &'r Plan,
     journal: Journal,
+    // Knows our secrets and those that the caller sent as arguments: words about a failure may quote either.
+    scrubber: Scrubber,
     meta: Meta,
     deadline: Instant,
     upstream_time: Duration,
@@ -91,10 +94,13 @@ enum Once {
 impl<'r> Walk<'r> {
     pub(crate) fn of(road: &'r Road, plan: &'r Plan) -> Self {
         let ledger = Arc::clone(&road.stores.ledger);
+        let schema = road.registry.find(&plan.tool_id).map_or(&serde_json::Value::Null, |tool| &tool.spec.input_schema);
+        let scrubber = road.registry.scrubber.with(redact::secrets_of(&plan.arguments, schema));
         Self {
             road,
             plan,
-            journal: Journal::of(plan, ledger, road.registry.scrubber.clone()),
+            journal: Journal::of(plan, ledger, scrubber.clone()),
+            scrubber,
             meta: Meta::of(plan),
             deadline: Instant::now(),
             upstream_time: Duration::ZERO,

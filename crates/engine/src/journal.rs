@@ -77,6 +77,7 @@ impl Journal {
             EventKind::Refused { detail, .. } | EventKind::Degraded { detail, .. } => {
                 *detail = self.scrubber.text(detail);
             }
+            EventKind::Finished { message: Some(message), .. } => *message = self.scrubber.text(message),
             _ => {}
         }
         self.row.events.push(Event { at_ms: now_ms(), kind });

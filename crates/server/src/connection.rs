@@ -26,6 +26,9 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
+/// Bytes of the header of a request at most, in either protocol.
+const HEADER_BYTES_MAX: usize = 64 * 1024;
+
 /// The deadlines of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
@@ -70,8 +73,8 @@ pub(crate) async fn serve(stream: TcpStream, router: Router, patience: Patience,
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // The silence of a client is measured here for both protocols alike, not by one of them.
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(128).max_header_list_size(64 * 1024);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEADER_BYTES_MAX);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(128).max_header_list_size(HEADER_BYTES_MAX as u32);
     let io = TokioIo::new(Stalling::new(stream, patience.write));
     let mut connection = pin!(builder.serve_connection(io, service));
     let ended = {

@@ -99,6 +99,8 @@ impl Walk<'_> {
 
     /// Bytes that are no text: stored once, shown as type, size and reference.
     pub(super) async fn store_binary(&mut self, media_type: String, bytes: Vec<u8>) -> Object {
+        // A type that a server declares does not make its bytes unreadable: what is text can be read back.
+        let bytes = self.road.registry.scrubber.bytes(bytes);
         let size = bytes.len() as u64;
         let blob = self.spill(&media_type, bytes).await;
         self.meta.truncated = Some(Truncated { shown: 0, total: size, blob: blob.clone(), how: "binary".to_owned() });

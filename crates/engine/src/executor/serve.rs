@@ -213,7 +213,7 @@ impl Walk<'_> {
             Err(failure) => (Err(failure), Vec::new()),
         };
         let result = result.map_err(|mut failure| {
-            failure.message = self.road.registry.scrubber.text(&failure.message);
+            failure.message = self.scrubber.text(&failure.message);
             failure
         });
         let verdict = match &result {

@@ -9,6 +9,7 @@ use clap::Args;
 use reach_server::{Callers, Server};
 use reach_store::Ledger;
 use reach_store::ledger::Recovered;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Common, Failure, output};
 use crate::assemble::{self, Assembled};
@@ -38,6 +39,7 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     let callers = assemble::callers(&config);
     reach_server::check_exposure(settings.listen.ip(), &callers).map_err(|error| common.usage(&error.to_string()))?;
 
+    let signals = Signals::install()?;
     let stores = assemble::open_stores(&config)?;
     let Assembled { engine, recovered } = assemble::assemble_over(&config, stores.clone()).await?;
     if recovered.unknown > 0 {
@@ -62,7 +64,7 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     };
     let watching = tokio::spawn(reload::watch(common.config.clone(), ProcessEnvironment, config.digest, on_change));
     let tidying = tokio::spawn(settle_the_dead(engine.ledger()));
-    let drained = server.serve(stop_signal()).await;
+    let drained = server.serve(signals.stop()).await;
     watching.abort();
     tidying.abort();
     tracing::info!(?drained, "stopped");
@@ -127,16 +129,28 @@ fn adopt(
     }
 }
 
-/// Ctrl-C or SIGTERM.
-async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
+/// The signals of a gateway. Taken over before it says that it is ready: from then on none of them may end it
+/// the hard way, not even a SIGHUP that comes before the file is watched.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    _hangup: Signal,
+}
+
+impl Signals {
+    fn install() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            _hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Ctrl-C or SIGTERM.
+    async fn stop(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
     }
 }

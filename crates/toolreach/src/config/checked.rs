@@ -52,9 +52,9 @@ impl fmt::Debug for Config {
 }
 
 impl Config {
-    /// A scrubber that knows every secret of the file.
+    /// A scrubber that knows every secret of the file, in every form in which it travels.
     pub fn scrubber(&self) -> Scrubber {
-        Scrubber::new(self.secrets.iter().cloned())
+        Scrubber::new(self.secrets.iter().flat_map(super::secrets::forms))
     }
 }
 

@@ -8,8 +8,9 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use reach_core::redact;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::schema::ADAPTERS;
 use super::tree::{self, Data, Node};
@@ -156,6 +157,27 @@ pub(crate) fn in_tools(root: &Node) -> Vec<SecretString> {
     found.into_iter().map(SecretString::from).collect()
 }
 
+/// Everything but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A secret in every form in which a system may throw it back: as written, as a URL carries it, and as
+/// what a URL in the file stands for.
+pub(crate) fn forms(secret: &SecretString) -> Vec<SecretString> {
+    let text = secret.expose_secret();
+    let mut forms = vec![text.to_owned(), utf8_percent_encode(text, RESERVED).to_string()];
+    forms.push(url::form_urlencoded::byte_serialize(text.as_bytes()).collect());
+    forms.extend(percent_decode_str(text).decode_utf8().ok().map(|text| text.into_owned()));
+    forms.sort_unstable();
+    forms.dedup();
+    forms.into_iter().map(SecretString::from).collect()
+}
+
+/// What the header of a `basic` credential holds: as good as the password.
+pub(crate) fn basic(username: &str, password: &SecretString) -> SecretString {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(format!("{username}:{}", password.expose_secret())).into()
+}
+
 /// Whether a line of a file that is no YAML may be shown: it stands in a section that holds no secrets, and
 /// names none itself.
 pub(crate) fn line_may_be_shown(lines: &[&str], index: usize) -> bool {
@@ -182,6 +204,18 @@ mod tests {
         assert_eq!(in_urls("see https://h/x?id=1&api_key=abc&n={n} and http://a:b@c"), ["abc", "b"]);
         assert_eq!(in_urls("https://h/x?token={token}"), [""; 0]);
         assert_eq!(in_urls("https://orders.internal/v1/@me://"), [""; 0]);
+    }
+
+    #[test]
+    fn a_secret_is_known_in_the_forms_in_which_it_travels() {
+        let known = |secret: &str| {
+            let forms = forms(&secret.into()).into_iter();
+            forms.map(|form| form.expose_secret().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(known("plain-0"), ["plain-0"]);
+        assert_eq!(known("a/b+c d"), ["a%2Fb%2Bc%20d", "a%2Fb%2Bc+d", "a/b+c d"]);
+        assert!(known("p%40ss").contains(&"p@ss".to_owned()), "the password of a URL, as the server knows it");
+        assert_eq!(basic("bot", &"p".into()).expose_secret(), "Ym90OnA=");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use reach_core::{Credential, adapter};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Draft;
+use crate::config::secrets;
 use crate::config::sections::{self, KeyPlace};
 use crate::config::tree::escape;
 
@@ -51,6 +52,7 @@ fn one(draft: &mut Draft<'_>, pointer: &str, part: sections::Credential) -> Opti
                 );
                 fits = false;
             }
+            draft.secrets.push(secrets::basic(&username, &password));
             fits.then_some(Credential::Basic { username, password })
         }
         sections::Credential::ApiKey { r#in, name, key } => {
