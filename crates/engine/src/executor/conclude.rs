@@ -16,8 +16,7 @@ impl Walk<'_> {
         let (envelope, record, size) = match served {
             Ok(data) => {
                 self.meta.phase = Phase::Answered;
-                let data = self.make_readable(head, data).await;
-                let text = serde_json::to_string(&data).unwrap_or_default();
+                let (data, text) = self.make_readable(head, data).await;
                 self.meta.tokens.tool_result = tokens::estimate(&text);
                 let size = text.chars().count() as u64;
                 (self.seal(Ok(data)), Record::Done, size)
@@ -63,20 +62,26 @@ impl Walk<'_> {
         }
     }
 
-    /// Shortens what is too long to be read, and keeps the whole where `read_result` finds it.
-    async fn make_readable(&mut self, head: Option<&Tool>, data: Object) -> Object {
+    /// The result as the caller reads it, and its text. What is too long is shortened, and the whole kept
+    /// where `read_result` finds it; what fits, as most results do, is not copied.
+    async fn make_readable(&mut self, head: Option<&Tool>, data: Object) -> (Object, String) {
         let (limit, how) = head.map_or((reach_core::tool::MAX_RESULT_LENGTH, Shape::Clip), |tool| {
             (tool.spec.max_result_length, tool.spec.shape)
         });
+        let text = compact(&data);
+        if text.chars().count() <= limit {
+            return (data, text);
+        }
         let query = shape::query_of(&self.plan.arguments, self.plan.question.as_deref());
         let whole = data.clone();
         let shaped = shape::shorten(data, limit, how, &query);
-        let Some(cut) = shaped.truncated else { return shaped.data };
+        let Some(cut) = shaped.truncated else { return (shaped.data, text) };
         let (media_type, bytes) = shape::blob_of(&whole);
         let blob = self.spill(media_type, bytes).await;
         self.journal.add(EventKind::Shortened { shown: cut.shown, total: cut.total, blob: blob.clone() });
         self.meta.truncated = Some(Truncated { shown: cut.shown, total: cut.total, blob, how: cut.how.to_owned() });
-        shaped.data
+        let text = compact(&shaped.data);
+        (shaped.data, text)
     }
 
     /// Bytes that are no text: stored once, shown as type, size and reference.
@@ -98,4 +103,8 @@ impl Walk<'_> {
             }
         }
     }
+}
+
+fn compact(data: &Object) -> String {
+    serde_json::to_string(data).unwrap_or_default()
 }
