@@ -9,7 +9,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use reach_core::redact::Scrubber;
 use reach_core::{Envelope, ErrorCode, Event, EventKind, JournalRow, Phase, Plan};
 use reach_store::Ledger;
-use serde_json::Value;
 use tokio::time::Instant;
 
 /// Milliseconds since the Unix epoch.
@@ -22,7 +21,8 @@ pub(crate) struct Journal {
     ledger: Arc<dyn Ledger>,
     scrubber: Scrubber,
     row: JournalRow,
-    input: Value,
+    // The scrubbed input as text; made only where a log line will show it.
+    input: String,
     touches: Vec<Touch>,
     started: Instant,
     finished: bool,
@@ -52,7 +52,7 @@ impl Journal {
             ledger,
             scrubber,
             row,
-            input: Value::Null,
+            input: String::new(),
             touches: Vec::new(),
             started: Instant::now(),
             finished: false,
@@ -64,7 +64,9 @@ impl Journal {
         match &mut kind {
             EventKind::Received { input, .. } => {
                 self.scrubber.value(input);
-                self.input = input.clone();
+                if is_logged() {
+                    self.input = input.to_string();
+                }
             }
             EventKind::AttemptEnded { attempt, code, duration_ms, detail, .. } => {
                 detail.iter_mut().for_each(|line| *line = self.scrubber.text(line));
@@ -128,10 +130,9 @@ impl Journal {
 
     /// One structured line per touch of an outside system, or one for a call that touched none.
     fn log(&self, envelope: &Envelope, result_size: u64) {
-        if !tracing::enabled!(target: "reach::touch", tracing::Level::INFO) {
+        if !is_logged() {
             return;
         }
-        let input = self.input.to_string();
         let last = self.touches.len().saturating_sub(1);
         let status = |code: Option<ErrorCode>| code.map_or("ok", ErrorCode::as_str);
         let line = |touch: &Touch, ends_the_call: bool| {
@@ -145,7 +146,7 @@ impl Journal {
                 tool_id = %touch.tool,
                 caller = %self.row.caller,
                 attempt = touch.attempt,
-                input = %input,
+                input = %self.input,
                 status = status(touch.code),
                 duration_ms = touch.duration_ms,
                 result_size = if ends_the_call { result_size } else { 0 },
@@ -169,6 +170,11 @@ impl Journal {
             line(touch, index == last);
         }
     }
+}
+
+/// Whether anybody reads the lines of [`Journal::log`].
+fn is_logged() -> bool {
+    tracing::enabled!(target: "reach::touch", tracing::Level::INFO)
 }
 
 impl Drop for Journal {

@@ -2,7 +2,7 @@
 
 use reach_core::tool::Shape;
 use reach_core::{Envelope, EventKind, Object, Phase, Truncated, tokens};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Failed, Served, Walk};
 use crate::call::Record;
@@ -10,7 +10,7 @@ use crate::gate::Held;
 use crate::registry::Tool;
 use crate::shape;
 
-/// Characters up to which a result is shortened where it is; larger ones go to a thread of their own.
+/// Bytes up to which a result is shortened where it is; larger ones go to a thread of their own.
 const SHORTENED_IN_PLACE: usize = 200_000;
 
 impl Walk<'_> {
@@ -19,8 +19,7 @@ impl Walk<'_> {
         let (envelope, record, size) = match served {
             Ok(data) => {
                 self.meta.phase = Phase::Answered;
-                let data = self.make_readable(head, data).await;
-                let text = serde_json::to_string(&data).unwrap_or_default();
+                let (data, text) = self.make_readable(head, data).await;
                 self.meta.tokens.tool_result = tokens::estimate(&text);
                 let size = text.chars().count() as u64;
                 (self.seal(Ok(data)), Record::Done, size)
@@ -66,21 +65,20 @@ impl Walk<'_> {
         }
     }
 
-    /// Shortens what is too long to be read, and keeps the whole where `read_result` finds it.
-    async fn make_readable(&mut self, head: Option<&Tool>, data: Object) -> Object {
+    /// The result as the caller reads it, and its text. What is too long is shortened, and the whole kept
+    /// where `read_result` finds it; what fits, as most results do, is not copied.
+    async fn make_readable(&mut self, head: Option<&Tool>, data: Object) -> (Object, String) {
         let (limit, how) = head.map_or((reach_core::tool::MAX_RESULT_LENGTH, Shape::Clip), |tool| {
             (tool.spec.max_result_length, tool.spec.shape)
         });
-        // Most results fit: they are neither copied nor shortened.
-        let whole = Value::Object(data);
-        let size = shape::measure(&whole);
-        let Value::Object(data) = whole else { return Object::new() };
-        if size <= limit {
-            return data;
+        // Most results fit: they are written once, and neither copied nor shortened.
+        let text = compact(&data);
+        if text.chars().count() <= limit {
+            return (data, text);
         }
         let query = shape::query_of(&self.plan.arguments, self.plan.question.as_deref());
         let whole = data.clone();
-        let shaped = if size <= SHORTENED_IN_PLACE {
+        let shaped = if text.len() <= SHORTENED_IN_PLACE {
             shape::shorten(data, limit, how, &query)
         } else {
             // Megabytes take a second: not on a thread that other calls need.
@@ -89,12 +87,13 @@ impl Walk<'_> {
                 Err(defect) => std::panic::resume_unwind(defect.into_panic()),
             }
         };
-        let Some(cut) = shaped.truncated else { return shaped.data };
+        let Some(cut) = shaped.truncated else { return (shaped.data, text) };
         let (media_type, bytes) = shape::blob_of(&whole);
         let blob = self.spill(media_type, bytes).await;
         self.journal.add(EventKind::Shortened { shown: cut.shown, total: cut.total, blob: blob.clone() });
         self.meta.truncated = Some(Truncated { shown: cut.shown, total: cut.total, blob, how: cut.how.to_owned() });
-        shaped.data
+        let text = compact(&shaped.data);
+        (shaped.data, text)
     }
 
     /// Bytes that are no text: stored once, shown as type, size and reference.
@@ -118,4 +117,8 @@ impl Walk<'_> {
             }
         }
     }
+}
+
+fn compact(data: &Object) -> String {
+    serde_json::to_string(data).unwrap_or_default()
 }
