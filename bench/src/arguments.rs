@@ -4,12 +4,12 @@
 //! results are dropped afterwards.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use reach_core::Object;
 use reach_core::arguments::ArgumentCheck;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::Effort;
 use crate::figure::{Figure, Report, progress, ratios};

@@ -1,8 +1,9 @@
 //! Memory of the real binary: idle, and with a thousand calls in flight to an upstream that never answers.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::ensure;
+use tokio::time::Instant;
 
 use crate::Effort;
 use crate::figure::{Figure, Report, progress};

@@ -1,16 +1,19 @@
 //! The programs that are measured: started in a folder of their own, watched through `/proc`, ended with
 //! the value that holds them.
 
+#![expect(clippy::disallowed_methods, reason = "starting the programs that are measured is what this file is for")]
+
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use crate::load::Target;
 

@@ -4,9 +4,9 @@
 //! process, so they tell which part is large and do not add up to the whole.
 
 use std::path::Path;
-use std::time::Instant;
 
 use anyhow::anyhow;
+use tokio::time::Instant;
 use toolreach::assemble;
 use toolreach::config::{self, ProcessEnvironment};
 

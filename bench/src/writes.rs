@@ -10,7 +10,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use parking_lot::Mutex;
@@ -19,6 +19,7 @@ use reach_server::Server;
 use reach_store::blobs::DirectoryBlobs;
 use reach_store::board::MemoryBoard;
 use reach_store::ledger::SqliteLedger;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolreach::assemble::{self, Assembled};
 use toolreach::config::{self, ProcessEnvironment};
