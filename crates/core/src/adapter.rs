@@ -52,8 +52,8 @@ pub struct Attempt {
     pub arguments: Object,
     /// The declared effect of the tool.
     pub effect: Effect,
-    /// What is left of the deadline. The executor drops the future when it has passed; adapters also
-    /// hand it to servers that can stop by themselves (`statement_timeout`).
+    /// What is left of the deadline, less a moment. Adapters hand it to servers that can stop by themselves
+    /// (`statement_timeout`); the executor drops the future when that moment has passed, too.
     pub timeout: Duration,
     /// The credential, already resolved and valid.
     pub credential: Option<Arc<Credential>>,

@@ -15,18 +15,24 @@ pub(crate) struct Outcome {
     pub(crate) duration: Duration,
 }
 
-/// Makes one attempt and always ends by `attempt.timeout`. Dropping the future aborts it.
-pub(crate) async fn attempt(adapter: &dyn Adapter, attempt: &Attempt) -> Outcome {
+/// What an adapter is told of the time there is. A server that stops by itself (`statement_timeout`) needs
+/// a moment to say so: its word that nothing was done is worth more than ours that nobody knows.
+pub(crate) fn told(timeout: Duration) -> Duration {
+    timeout - (timeout / 10).min(Duration::from_millis(250))
+}
+
+/// Makes one attempt and always ends by `timeout`. Dropping the future aborts it.
+pub(crate) async fn attempt(adapter: &dyn Adapter, attempt: &Attempt, timeout: Duration) -> Outcome {
     let started = Instant::now();
     crash::point("before_send");
     let guarded = AssertUnwindSafe(adapter.call(attempt)).catch_unwind();
-    let result = match tokio::time::timeout(attempt.timeout, guarded).await {
+    let result = match tokio::time::timeout(timeout, guarded).await {
         Ok(Ok(result)) => result,
         Ok(Err(panic)) => Err(panicked(panic.as_ref(), attempt.sent.phase())),
         Err(_) => Err(Failure::new(
             FailureKind::Timeout,
             attempt.sent.phase(),
-            format!("no answer within {} ms", attempt.timeout.as_millis()),
+            format!("no answer within {} ms", timeout.as_millis()),
         )),
     };
     crash::point("after_answer");

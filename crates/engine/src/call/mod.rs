@@ -4,6 +4,6 @@ mod attempt;
 mod retry;
 mod verdict;
 
-pub(crate) use attempt::{Outcome, attempt};
+pub(crate) use attempt::{Outcome, attempt, told};
 pub(crate) use retry::{Budget, Next, next};
 pub(crate) use verdict::{Record, Repeat, Verdict, verdict};

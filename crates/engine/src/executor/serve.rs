@@ -205,8 +205,10 @@ impl Walk<'_> {
             tool_id: tool.spec.tool_id.clone(),
             target: tool.upstream.target.clone(),
         });
-        let attempt = self.attempt_of(tool, arguments, deadline);
-        let Outcome { result, duration } = call::attempt(tool.adapter.as_ref(), &attempt).await;
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let timeout = tool.spec.attempt_timeout.map_or(remaining, |own| own.min(remaining));
+        let attempt = self.attempt_of(tool, arguments, timeout);
+        let Outcome { result, duration } = call::attempt(tool.adapter.as_ref(), &attempt, timeout).await;
         self.upstream_time += duration;
         let (result, notes) = match result {
             Ok(Answer { payload, notes }) => (self.decode(tool, payload).await, notes),
@@ -218,7 +220,7 @@ impl Walk<'_> {
         });
         let verdict = match &result {
             Ok(_) => success(),
-            Err(failure) => self.verdict(tool, failure, attempt.timeout),
+            Err(failure) => self.verdict(tool, failure, timeout),
         };
         let detail = result.as_ref().err().and_then(|failure| failure.detail.clone());
         self.journal.add(EventKind::AttemptEnded {
@@ -237,13 +239,12 @@ impl Walk<'_> {
         (result, verdict)
     }
 
-    fn attempt_of(&self, tool: &Tool, arguments: &Object, deadline: Instant) -> Attempt {
-        let remaining = deadline.saturating_duration_since(Instant::now());
+    fn attempt_of(&self, tool: &Tool, arguments: &Object, timeout: Duration) -> Attempt {
         Attempt {
             tool_id: tool.spec.tool_id.clone(),
             arguments: arguments.clone(),
             effect: tool.spec.effect,
-            timeout: tool.spec.attempt_timeout.map_or(remaining, |own| own.min(remaining)),
+            timeout: call::told(timeout),
             credential: tool.credential.clone(),
             upstream_key: (tool.spec.effect == Effect::Keyed).then(|| self.upstream_key()),
             caller: self.plan.caller.id.clone(),
