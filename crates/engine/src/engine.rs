@@ -197,15 +197,27 @@ impl Engine {
     }
 }
 
-/// Walks with a panic caught: a defect of ours ends in the same shape as everything else.
+/// Walks with a panic caught: a defect of ours ends in the same shape as everything else, and what may have
+/// been sent by then is not called rejected.
 async fn guarded(road: Road, plan: &Plan, caller_left: &CancellationToken) -> Envelope {
-    match AssertUnwindSafe(Walk::of(&road, plan).run(caller_left)).catch_unwind().await {
+    let walk = Walk::of(&road, plan);
+    let committed = walk.committed();
+    match AssertUnwindSafe(walk.run(caller_left)).catch_unwind().await {
         Ok(envelope) => envelope,
         Err(_) => {
             tracing::error!(trace_id = %plan.trace_id, tool_id = %plan.tool_id, "a call panicked");
-            refused(plan, ErrorCode::Internal)
+            defect(plan, committed.load(Ordering::SeqCst))
         }
     }
+}
+
+fn defect(plan: &Plan, committed: bool) -> Envelope {
+    if !committed {
+        return refused(plan, ErrorCode::Internal);
+    }
+    let message = format!("a defect in the gateway stopped `{}` after it may have been sent", plan.tool_id);
+    let meta = Meta { phase: Phase::MaybeSent, attempts: 1, ..Meta::of(plan) };
+    Envelope::error(plan.tool_id.clone(), ErrorBody::new(ErrorCode::OutcomeUnknown, message), meta)
 }
 
 fn refused(plan: &Plan, code: ErrorCode) -> Envelope {

@@ -8,6 +8,7 @@ mod chain;
 mod conclude;
 mod serve;
 mod steps;
+mod verify;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +41,8 @@ pub(crate) struct Walk<'r> {
     meta: Meta,
     deadline: Instant,
     upstream_time: Duration,
+    // Nobody reads the result but us: it is not shortened.
+    whole: bool,
     // Set when the intent is about to be written: from there on the call ends without its caller, too.
     committed: Arc<AtomicBool>,
 }
@@ -104,8 +107,14 @@ impl<'r> Walk<'r> {
             meta: Meta::of(plan),
             deadline: Instant::now(),
             upstream_time: Duration::ZERO,
+            whole: false,
             committed: Arc::new(AtomicBool::new(false)),
         }
+    }
+
+    /// Turns true when the call may have effects that outlive it.
+    pub(crate) fn committed(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.committed)
     }
 
     /// Walks to the end, or until the caller has left and nothing was sent yet.
@@ -142,7 +151,7 @@ impl<'r> Walk<'r> {
         // Step 4, approval, has its place here.
         self.rate(&tool).await?; //                                                       5
         self.deadline = self.deadline_of(&tool);
-        Ok(match self.once(&tool).await? {
+        Ok(match self.once(&tool, &arguments).await? {
             //                                                                            6
             Once::Go(held) => Entered::Serve { tool, arguments, held },
             Once::Answer(envelope) => Entered::Answer(envelope),

@@ -25,6 +25,9 @@ pub(crate) struct Journal {
     input: String,
     touches: Vec<Touch>,
     started: Instant,
+    // What the last step would have said, for a journal that is dropped before its end.
+    committed: bool,
+    sent: bool,
     finished: bool,
 }
 
@@ -55,6 +58,8 @@ impl Journal {
             input: String::new(),
             touches: Vec::new(),
             started: Instant::now(),
+            committed: false,
+            sent: false,
             finished: false,
         }
     }
@@ -62,6 +67,8 @@ impl Journal {
     /// Adds a step. Words that came from outside are scrubbed of our secrets.
     pub(crate) fn add(&mut self, mut kind: EventKind) {
         match &mut kind {
+            EventKind::Intended => self.committed = true,
+            EventKind::AttemptStarted { .. } => self.sent = true,
             EventKind::Received { input, .. } => {
                 self.scrubber.value(input);
                 if is_logged() {
@@ -182,14 +189,22 @@ impl Drop for Journal {
         if self.finished {
             return;
         }
-        self.add(EventKind::CallerLeft);
+        let code = match (std::thread::panicking(), self.committed) {
+            (false, _) => {
+                self.add(EventKind::CallerLeft);
+                ErrorCode::Cancelled
+            }
+            (true, false) => ErrorCode::Internal,
+            (true, true) => ErrorCode::OutcomeUnknown,
+        };
+        let phase = if self.sent { Phase::MaybeSent } else { Phase::Rejected };
         self.add(EventKind::Finished {
-            code: Some(ErrorCode::Cancelled),
+            code: Some(code),
             attempts: self.touches.len() as u32,
             duration_ms: self.elapsed_ms(),
             upstream_ms: 0,
             served_by: None,
-            phase: Phase::Rejected,
+            phase,
             replayed: false,
             result_size: 0,
             tokens: reach_core::tokens::Tokens::default(),

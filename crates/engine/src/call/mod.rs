@@ -5,5 +5,5 @@ mod retry;
 mod verdict;
 
 pub(crate) use attempt::{Outcome, attempt, told};
-pub(crate) use retry::{Budget, Next, next};
+pub(crate) use retry::{Budget, Next, WORTH_TRYING, next};
 pub(crate) use verdict::{Record, Repeat, Verdict, verdict};

@@ -17,7 +17,7 @@ pub(crate) const ATTEMPTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Time an attempt needs to be worth starting.
-const WORTH_TRYING: Duration = Duration::from_millis(5);
+pub(crate) const WORTH_TRYING: Duration = Duration::from_millis(5);
 
 /// One more attempt, or why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

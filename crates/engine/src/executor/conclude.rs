@@ -73,7 +73,7 @@ impl Walk<'_> {
         });
         // Most results fit: they are written once, and neither copied nor shortened.
         let text = compact(&data);
-        if text.chars().count() <= limit {
+        if self.whole || text.chars().count() <= limit {
             return (data, text);
         }
         let query = shape::query_of(&self.plan.arguments, self.plan.question.as_deref());

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use reach_core::breaker::{Permit, Signal, Transition};
 use reach_core::{
-    Answer, Attempt, Effect, ErrorBody, ErrorCode, EventKind, Failure, FailureKind, Object, Phase, SentMark,
+    Answer, Attempt, Effect, ErrorBody, ErrorCode, EventKind, Failure, FailureKind, Object, Phase, SentMark, canonical,
 };
-use reach_store::Board;
+use reach_store::{Board, StoreError};
+use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::steps::{needs_intent, wait_for};
@@ -98,7 +99,9 @@ impl Walk<'_> {
                 }
             }
         };
-        self.count(tool, &served, started.elapsed()).await;
+        if made > 0 {
+            self.count(tool, &served, started.elapsed()).await;
+        }
         served
     }
 
@@ -112,7 +115,9 @@ impl Walk<'_> {
         let place = self.wait_in_line(tool, deadline).await?;
         let permit = self.permit(tool).await?;
         // Step 8: a static credential is always valid here; refreshing ones will be asked at this place.
-        self.intend(tool, held).await?;
+        in_time(tool, deadline)?;
+        self.intend(tool, held, deadline).await?;
+        in_time(tool, deadline)?;
         Ok(Ready { place, permit })
     }
 
@@ -174,7 +179,7 @@ impl Walk<'_> {
     }
 
     /// Step 9. From here on a caller that leaves no longer stops the call.
-    async fn intend(&mut self, tool: &Tool, held: &mut Option<Held>) -> Result<(), Failed> {
+    async fn intend(&mut self, tool: &Tool, held: &mut Option<Held>, deadline: Instant) -> Result<(), Failed> {
         let Some(held) = held.as_mut().filter(|held| !held.is_in_flight()) else { return Ok(()) };
         if !needs_intent(tool.spec.effect) {
             return Ok(());
@@ -182,7 +187,11 @@ impl Walk<'_> {
         self.committed.store(true, Ordering::SeqCst);
         self.journal.add(EventKind::Intended);
         let row = self.journal.take_row();
-        if let Err(error) = held.intend(row.clone()).await {
+        let written = match tokio::time::timeout_at(deadline, held.intend(row.clone())).await {
+            Ok(written) => written,
+            Err(_) => Err(StoreError { store: "ledger", message: "no answer in time".to_owned() }),
+        };
+        if let Err(error) = written {
             self.journal.put_back(row);
             let stop = self.no_ledger(&error);
             return Err(self.refused(stop));
@@ -254,10 +263,17 @@ impl Walk<'_> {
         }
     }
 
-    /// The key for an upstream that honours one: it names caller and request, so that two callers with the
-    /// same request_id are two requests there, too.
+    /// The key for an upstream that honours one: it names caller, tool and request as the record does, so that
+    /// what are two requests here are two requests there.
     fn upstream_key(&self) -> String {
-        format!("{}.{}", self.plan.caller.id, self.plan.request_id)
+        let parts = [self.plan.caller.id.as_str(), self.plan.tool_id.as_str(), self.plan.request_id.as_str()];
+        let mut hash = Sha256::new();
+        for part in parts {
+            // With its length, so that no two triples have one text.
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        format!("reach-{}", &canonical::hex(&hash.finalize())[..40])
     }
 
     /// The table, with one exception: a deadline that the caller set below the tool's own says nothing
@@ -304,7 +320,8 @@ impl Walk<'_> {
         let mut error = ErrorBody::new(verdict.code, message);
         error.retryable = verdict.retryable;
         error.retry_after_ms = failure.retry_after.map(|wait| wait.as_millis() as u64);
-        if let (ErrorCode::OutcomeUnknown, Some(verify)) = (verdict.code, &tool.spec.verify) {
+        let verify = tool.spec.verify.as_ref().filter(|verify| self.shown_to_caller(&verify.tool_id).is_some());
+        if let (ErrorCode::OutcomeUnknown, Some(verify)) = (verdict.code, verify) {
             error.hint = Some(format!(
                 "Do not send it under a new key. Check with `{}`, or send the same request with the same key: it checks first.",
                 verify.tool_id
@@ -355,7 +372,7 @@ struct Reporting {
 }
 
 impl Reporting {
-    async fn tell(mut self, signal: Signal, reason: &str) -> Result<Option<Transition>, reach_store::StoreError> {
+    async fn tell(mut self, signal: Signal, reason: &str) -> Result<Option<Transition>, StoreError> {
         self.told = true;
         self.board.report(&self.key, signal, self.probe, reason, &self.settings).await
     }
@@ -373,6 +390,17 @@ impl Drop for Reporting {
             drop(board.report(&key, Signal::Nothing, true, "", &settings).await);
         });
     }
+}
+
+/// Nothing is sent that could not be answered any more.
+fn in_time(tool: &Tool, deadline: Instant) -> Result<(), Failed> {
+    if deadline.saturating_duration_since(Instant::now()) >= call::WORTH_TRYING {
+        return Ok(());
+    }
+    let mut error =
+        ErrorBody::new(ErrorCode::Timeout, format!("the time for `{}` was over before it was sent", tool.spec.tool_id));
+    error.retryable = true;
+    Err(not_sent(error, true))
 }
 
 /// Nothing was sent: the record may be claimed again.

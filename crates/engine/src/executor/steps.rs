@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reach_core::plan::Rate;
-use reach_core::{Caller, Effect, Envelope, ErrorBody, ErrorCode, EventKind, Object, Phase, Plan, redact};
-use tokio_util::sync::CancellationToken;
+use reach_core::{Effect, Envelope, ErrorBody, ErrorCode, EventKind, Object, Phase, redact};
+use reach_store::StoreError;
 
+use super::verify::Verified;
 use super::{Failed, Once, Stop, Walk};
 use crate::call::Record;
 use crate::crash;
 use crate::gate::{Entry, Held, forbidden, invalid_arguments, not_found};
 use crate::registry::Tool;
+
+/// How long an answer waits for its record to be on disk when its deadline has passed.
+const FINISH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a caller is told to wait while the same request is running.
 const IN_PROGRESS_WAIT_MS: u64 = 1_000;
@@ -78,21 +82,28 @@ impl Walk<'_> {
         }
     }
 
-    /// Step 6.
-    pub(super) async fn once(&mut self, tool: &Tool) -> Result<Once, Stop> {
+    /// Step 6. Ends within the deadline, whatever the ledger does.
+    pub(super) async fn once(&mut self, tool: &Tool, arguments: &Object) -> Result<Once, Stop> {
         let effect = tool.spec.effect;
         if !effect.always_recorded() && !self.plan.keyed_by_caller {
             return Ok(Once::Go(None));
         }
         // A second round is for a record that was unknown and has just been verified as not done.
         for _ in 0..2 {
-            match Entry::claim(&self.road.stores.ledger, self.plan, self.effect_after_a_crash(tool)).await {
+            let effect_after_a_crash = self.effect_after_a_crash(tool);
+            let claim = Entry::claim(&self.road.stores.ledger, self.plan, effect_after_a_crash);
+            let claimed = match tokio::time::timeout(self.remaining() / 2, claim).await {
+                Ok(claimed) => claimed,
+                // The ledger takes back a claim that nobody waits for.
+                Err(_) => Err(StoreError { store: "ledger", message: "no answer in time".to_owned() }),
+            };
+            match claimed {
                 Ok(Entry::Ours(held)) => {
                     crash::point("after_claim");
                     return Ok(Once::Go(Some(held)));
                 }
                 Ok(Entry::Replay(envelope)) => return Ok(Once::Answer(Box::new(envelope))),
-                Ok(Entry::Unknown(envelope, held)) => match self.verify(tool, held).await {
+                Ok(Entry::Unknown(envelope, held)) => match self.verify(tool, arguments, held).await {
                     Verified::Done(envelope) => return Ok(Once::Answer(envelope)),
                     Verified::NotDone => {}
                     Verified::CannotTell => return Ok(Once::Answer(Box::new(envelope))),
@@ -118,62 +129,13 @@ impl Walk<'_> {
         if effect == Effect::Keyed && elsewhere() { Effect::Write } else { effect }
     }
 
-    /// Asks the declared reading tool whether an unknown effect is there, and settles the record.
-    async fn verify(&mut self, tool: &Tool, held: Held) -> Verified {
-        let (Some(verify), Some(done_when)) = (&tool.spec.verify, &tool.verify) else {
-            held.leave();
-            return Verified::CannotTell;
-        };
-        let mut arguments = Object::new();
-        for (theirs, ours) in &verify.arguments {
-            if let Some(value) = self.plan.arguments.get(ours) {
-                arguments.insert(theirs.clone(), value.clone());
-            }
-        }
-        // The operator declared this check; it does not depend on what the caller may use.
-        let operator = Caller { rate: None, ..Caller::local() };
-        let mut plan = Plan::new(verify.tool_id.as_str(), arguments, operator);
-        plan.session_id = self.plan.session_id.clone();
-        plan.trace_id = self.plan.trace_id.clone();
-        plan.step = self.plan.step;
-        let evidence = Box::pin(Walk::of(self.road, &plan).run(&CancellationToken::new())).await;
-        let done = evidence.data.as_ref().and_then(|data| {
-            let found = done_when.search(serde_json::Value::Object(data.clone())).ok()?;
-            found.as_boolean()
-        });
-        self.journal.add(EventKind::Verified { by: verify.tool_id.clone(), done });
-        match done {
-            Some(true) => {
-                let mut data = Object::new();
-                data.insert("verified_by".to_owned(), verify.tool_id.as_str().into());
-                data.insert("evidence".to_owned(), evidence.data.unwrap_or_default().into());
-                let mut meta = self.meta.clone();
-                meta.phase = Phase::Answered;
-                meta.served_by = Some(tool.spec.tool_id.clone());
-                let envelope = Envelope::ok(self.plan.tool_id.clone(), data, meta);
-                self.settle(held, Record::Done, &envelope).await;
-                Verified::Done(Box::new(crate::gate::replay(envelope, self.plan)))
-            }
-            Some(false) => {
-                let envelope = Envelope::error(
-                    self.plan.tool_id.clone(),
-                    ErrorBody::new(ErrorCode::OutcomeUnknown, ""),
-                    self.meta.clone(),
-                );
-                self.settle(held, Record::Released, &envelope).await;
-                Verified::NotDone
-            }
-            None => {
-                held.leave();
-                Verified::CannotTell
-            }
-        }
-    }
-
     pub(super) async fn settle(&mut self, held: Held, record: Record, envelope: &Envelope) {
         crash::point("before_finish");
-        if let Err(error) = held.finish(record, envelope).await {
-            self.degraded("ledger", &format!("{error}; the outcome will be written later"));
+        // The ledger finishes on its own what is not waited for; a caller is not kept for a slow disk.
+        match tokio::time::timeout(self.remaining().max(FINISH_PATIENCE), held.finish(record, envelope)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.degraded("ledger", &format!("{error}; the outcome could not be written yet")),
+            Err(_) => self.degraded("ledger", "no answer in time; the outcome will be written later"),
         }
         crash::point("after_finish");
     }
@@ -184,7 +146,7 @@ impl Walk<'_> {
         Failed { error: stop.error, record: Record::Released, fall_back: false, phase: Phase::Rejected, pinned: false }
     }
 
-    pub(super) fn no_ledger(&mut self, error: &reach_store::StoreError) -> Stop {
+    pub(super) fn no_ledger(&mut self, error: &StoreError) -> Stop {
         let mut body = ErrorBody::new(ErrorCode::StoreUnavailable, "");
         body.retryable = true;
         Stop { error: Box::new(body), reason: ErrorCode::StoreUnavailable, detail: error.to_string() }
@@ -194,13 +156,6 @@ impl Walk<'_> {
         tracing::warn!(store, detail, trace_id = %self.plan.trace_id, "degraded");
         self.journal.add(EventKind::Degraded { store: store.to_owned(), detail: detail.to_owned() });
     }
-}
-
-/// What became of an unknown record.
-enum Verified {
-    Done(Box<Envelope>),
-    NotDone,
-    CannotTell,
 }
 
 /// An error that passes with time.

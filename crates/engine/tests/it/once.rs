@@ -61,11 +61,11 @@ async fn a_write_that_breaks_after_it_was_sent_is_unknown_and_never_repeated() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_write_that_times_out_is_unknown_within_its_deadline() {
     let upstream = Upstream::new("up", [Act::Stall]);
     let mut spec = tool("create_issue", Effect::Write);
-    spec.timeout = Duration::from_millis(100);
+    spec.timeout = Duration::from_secs(1);
     let gateway = Gateway::new(vec![(spec, upstream.clone())]);
     let envelope = gateway.call("create_issue", json!({"id": "1"})).await;
     assert_eq!(envelope.code(), Some(ErrorCode::OutcomeUnknown));
@@ -80,7 +80,10 @@ async fn a_keyed_tool_is_repeated_with_the_same_key() {
     assert!(envelope.is_ok());
     assert_eq!(envelope.meta.attempts, 2);
     let keys: Vec<_> = upstream.seen.lock().iter().map(|(_, key)| key.clone().unwrap()).collect();
-    assert_eq!(keys, ["local.k-7", "local.k-7"]);
+    assert_eq!(keys[0], keys[1]);
+    gateway.call_with_key("pay", "k-8", json!({"id": "1"})).await;
+    let other = upstream.seen.lock().last().unwrap().1.clone().unwrap();
+    assert_ne!(other, keys[0], "another request has another key");
 }
 
 #[tokio::test]
@@ -124,6 +127,50 @@ async fn a_running_request_answers_in_progress_and_one_effect_happens() {
     let error = second.error.unwrap();
     assert_eq!((error.code, error.retryable), (ErrorCode::InProgress, true));
     assert!(error.retry_after_ms.is_some());
+    assert_eq!(upstream.effects(), 1);
+}
+
+#[tokio::test]
+async fn what_are_two_requests_here_are_two_requests_at_an_upstream_that_honours_keys() {
+    let upstream = Upstream::new("up", []);
+    let gateway = Gateway::new(vec![
+        (tool("pay", Effect::Keyed), upstream.clone()),
+        (tool("refund", Effect::Keyed), upstream.clone()),
+    ]);
+    let mut first = plan("pay", json!({"id": "1"})).with_key("b.c");
+    first.caller = crate::fixture::caller("a", &["*"]);
+    let mut second = plan("pay", json!({"id": "1"})).with_key("c");
+    second.caller = crate::fixture::caller("a.b", &["*"]);
+    let mut third = plan("refund", json!({"id": "1"})).with_key("b.c");
+    third.caller = first.caller.clone();
+    for plan in [first, second, third] {
+        assert!(gateway.engine.call(plan).await.is_ok());
+    }
+    let mut keys: Vec<_> = upstream.seen.lock().iter().map(|(_, key)| key.clone().unwrap()).collect();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 3);
+}
+
+#[tokio::test]
+async fn a_verifying_tool_is_read_whole_and_its_findings_stay_with_the_operator() {
+    let rows: Vec<_> = (0..500).map(|index| json!({ "id": index, "note": "x".repeat(40) })).collect();
+    let upstream = Upstream::new("up", [Act::Fail(FailureKind::Interrupted, None)]);
+    let reader = Upstream::new("reader", [Act::Answer(json!({ "rows": rows }))]);
+    let mut lookup = tool("lookup", Effect::Read);
+    lookup.scope = Some("audit:read".to_owned());
+    let mut send = verifiable();
+    send.verify.as_mut().unwrap().done_when = "length(rows[?id == `250`]) > `0`".to_owned();
+    let gateway = Gateway::new(vec![(send, upstream.clone()), (lookup, reader)]);
+    let attempt = || {
+        let mut plan = plan("send", json!({"id": "1"})).with_key("k");
+        plan.caller = crate::fixture::caller("agent", &["order:*"]);
+        gateway.engine.call(plan)
+    };
+    assert!(!attempt().await.error.unwrap().hint.unwrap().contains("lookup"), "the caller may not know of it");
+    let settled = attempt().await;
+    assert!(settled.is_ok(), "{settled:?}");
+    assert_eq!(settled.data.unwrap(), *json!({"verified_by": null}).as_object().unwrap());
     assert_eq!(upstream.effects(), 1);
 }
 
