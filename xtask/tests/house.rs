@@ -99,6 +99,12 @@ fn every_error_code_has_its_page_and_no_page_is_left_over() {
         xtask::compare(&folder.join(&file), &reach_core::error::page(row)).unwrap();
         wanted.insert(file);
     }
+    let mut index = String::from("# Error codes\n\n| code | HTTP | what happened |\n| --- | --- | --- |\n");
+    for row in reach_core::error::TABLE {
+        index.push_str(&format!("| [{0}]({0}.md) | {1} | {2} |\n", row.name, row.http_status, row.meaning));
+    }
+    xtask::compare(&folder.join("README.md"), &index).unwrap();
+    wanted.insert("README.md".to_owned());
     let found: BTreeSet<String> =
         std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(found, wanted);

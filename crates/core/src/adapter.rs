@@ -30,7 +30,7 @@ pub trait Adapter: Send + Sync + 'static {
     /// The word of the config key: `http`, `sql`, `script`, `email`, `file`.
     fn kind(&self) -> &'static str;
 
-    /// The upstream that fails or is busy as one: `http://host:port`, `sqlite:stock.db`, `script:du`.
+    /// The upstream that fails or is busy as one: `http://host:port`, `sqlite:stock.db`, `script:TOOL`.
     /// Breaker, concurrency cap and retry budget are counted by it. Holds no secret.
     fn target(&self) -> &str;
 

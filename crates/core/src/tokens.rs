@@ -30,6 +30,16 @@ pub enum Counted {
     Estimate,
 }
 
+impl Counted {
+    /// The word used in wire, log and journal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Counted::Usage => "usage",
+            Counted::Estimate => "estimate",
+        }
+    }
+}
+
 /// Estimates the tokens of `text`. Linear, no allocation.
 pub fn estimate(text: &str) -> u64 {
     let (mut cjk, mut other_bytes) = (0u64, 0u64);

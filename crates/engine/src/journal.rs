@@ -160,8 +160,8 @@ impl Journal {
                 tokens.input = if ends_the_call { tokens.input } else { 0 },
                 tokens.output = if ends_the_call { tokens.output } else { 0 },
                 tokens.tool_result = if ends_the_call { tokens.tool_result } else { 0 },
-                tokens.counted = ?tokens.counted,
-                "touch"
+                tokens.counted = tokens.counted.as_str(),
+                "call"
             );
         };
         if self.touches.is_empty() {

@@ -224,7 +224,8 @@ pub fn build(config: Config, declared: &Declared<'_>) -> Result<Arc<dyn Adapter>
         Some(folder) => declared.base.join(folder),
         None => declared.base.to_path_buf(),
     };
-    let target = format!("script:{}", command.program.name());
+    // By tool, not by program: two tools that run `sh` fail for reasons of their own.
+    let target = format!("script:{}", declared.tool_id);
     Ok(Arc::new(Script { environment: process::environment(&config), config, command, working_directory, target }))
 }
 

@@ -41,7 +41,9 @@ impl Job<'_> {
     /// Milliseconds from now until the server has to stop by itself, at least one: zero would mean never.
     /// Connecting and preparing have taken their part.
     pub(super) fn timeout_ms(&self) -> u64 {
-        u64::try_from(self.timeout.saturating_sub(self.begun.elapsed()).as_millis()).unwrap_or(u64::MAX).clamp(1, 86_400_000)
+        u64::try_from(self.timeout.saturating_sub(self.begun.elapsed()).as_millis())
+            .unwrap_or(u64::MAX)
+            .clamp(1, 86_400_000)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use reach_core::breaker::{Permit, Signal, Transition};
+use reach_core::breaker::{Permit, Signal, StateName, Transition};
 use reach_core::{
     Answer, Attempt, Effect, ErrorBody, ErrorCode, EventKind, Failure, FailureKind, Object, Phase, SentMark, canonical,
 };
@@ -349,7 +349,12 @@ impl Walk<'_> {
 
     fn moved(&mut self, target: &str, moved: Option<Transition>) {
         if let Some(Transition { from, to }) = moved {
-            tracing::info!(target: "reach::breaker", upstream = target, from = from.as_str(), to = to.as_str(), "breaker moved");
+            let (from_name, to_name) = (from.as_str(), to.as_str());
+            if to == StateName::Open {
+                tracing::warn!(target: "reach::breaker", upstream = target, from = from_name, to = to_name, "breaker opened");
+            } else {
+                tracing::info!(target: "reach::breaker", upstream = target, from = from_name, to = to_name, "breaker moved");
+            }
             self.journal.add(EventKind::Breaker { target: target.to_owned(), from, to });
         }
     }

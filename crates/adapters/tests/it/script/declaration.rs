@@ -118,7 +118,7 @@ fn unknown_keys_and_impossible_exit_codes_are_refused() {
 }
 
 #[test]
-fn the_target_names_the_program_without_its_folder() {
+fn two_tools_that_run_one_program_are_two_upstreams() {
     let adapter = try_build(json!({"command": ["./bin/du", "{a}"]}), &schema()).unwrap();
-    assert_eq!((adapter.kind(), adapter.target()), ("script", "script:du"));
+    assert_eq!((adapter.kind(), adapter.target()), ("script", "script:tool"));
 }
