@@ -74,7 +74,12 @@ fn samples_of(call: &Call, zero_ms: u64) -> Vec<(u64, &ToolId, Option<ErrorCode>
             let end = last.start_ms.saturating_add(last.duration_ms?);
             // The system behind refused the arguments: that is the caller's, not the tool's.
             let is_callers = last.code == Some(ErrorCode::InvalidArguments);
-            (!is_callers).then_some((zero_ms.saturating_add(end), tool_id, last.code, end.saturating_sub(first.start_ms)))
+            (!is_callers).then_some((
+                zero_ms.saturating_add(end),
+                tool_id,
+                last.code,
+                end.saturating_sub(first.start_ms),
+            ))
         })
         .collect()
 }
