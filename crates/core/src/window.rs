@@ -58,7 +58,8 @@ impl Window {
         let number = at_ms / SLICE_MS;
         let slice = self.slice(number);
         slice.calls += 1;
-        slice.latency_sum_ms += latency_ms;
+        // The journal may hand in any number; a sum that is full stays full.
+        slice.latency_sum_ms = slice.latency_sum_ms.saturating_add(latency_ms);
         slice.latency_max_ms = slice.latency_max_ms.max(latency_ms);
         slice.classes[class_of(latency_ms)] += 1;
         match code {
@@ -73,13 +74,13 @@ impl Window {
     /// Sums the slices that are not older than the window at `now_ms`.
     pub fn summary(&self, now_ms: u64) -> Summary {
         let oldest = (now_ms / SLICE_MS).saturating_sub(SLICES - 1);
-        let (mut calls, mut ok, mut sum, mut max) = (0, 0, 0, 0);
+        let (mut calls, mut ok, mut sum, mut max) = (0, 0, 0u64, 0);
         let mut classes = [0u64; CLASSES];
         let mut codes = BTreeMap::new();
         for slice in self.slices.iter().filter(|slice| slice.number >= oldest) {
             calls += slice.calls;
             ok += slice.ok;
-            sum += slice.latency_sum_ms;
+            sum = sum.saturating_add(slice.latency_sum_ms);
             max = max.max(slice.latency_max_ms);
             for (all, here) in classes.iter_mut().zip(slice.classes) {
                 *all += u64::from(here);

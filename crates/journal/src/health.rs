@@ -71,10 +71,15 @@ fn samples_of(call: &Call, zero_ms: u64) -> Vec<(u64, &ToolId, Option<ErrorCode>
         .into_iter()
         .filter_map(|(tool_id, attempts)| {
             let (first, last) = (attempts.first()?, attempts.last()?);
-            let end = last.start_ms + last.duration_ms?;
+            let end = last.start_ms.saturating_add(last.duration_ms?);
             // The system behind refused the arguments: that is the caller's, not the tool's.
             let is_callers = last.code == Some(ErrorCode::InvalidArguments);
-            (!is_callers).then_some((zero_ms + end, tool_id, last.code, end.saturating_sub(first.start_ms)))
+            (!is_callers).then_some((
+                zero_ms.saturating_add(end),
+                tool_id,
+                last.code,
+                end.saturating_sub(first.start_ms),
+            ))
         })
         .collect()
 }

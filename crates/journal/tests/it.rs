@@ -353,3 +353,29 @@ fn health_counts_each_tool_asked_and_nothing_that_was_refused() {
     assert!(later.tools.is_empty());
     assert_eq!(later.breakers.len(), 1);
 }
+
+#[test]
+fn numbers_from_outside_fill_up_and_never_overflow() {
+    let most = Tokens { input: u64::MAX, output: u64::MAX, tool_result: u64::MAX, counted: Counted::Usage };
+    let events = |at: u64| {
+        vec![
+            (at, received("x")),
+            (at, EventKind::Waited { target: "http://up".to_owned(), duration_ms: u64::MAX }),
+            (at, EventKind::Waited { target: "http://up".to_owned(), duration_ms: u64::MAX }),
+            (at, EventKind::Retrying { delay_ms: u64::MAX }),
+            (at + 5, started(1, "a", "http://up")),
+            (at + 6, ended(1, None, u64::MAX)),
+            (at + 7, finished(None, u64::MAX, "a", most)),
+        ]
+    };
+    let rows = [row("t-1", "r-1", "a", 1, events(0)), row("t-2", "r-2", "a", 2, events(10))];
+    let timeline = Timeline::of(&rows);
+    let totals = &timeline.totals;
+    assert_eq!([totals.input_tokens, totals.output_tokens, totals.tool_result_tokens], [u64::MAX; 3]);
+    assert_eq!((totals.wall_ms, totals.calls), (u64::MAX, 2));
+    assert_eq!(totals.upstream_ms + totals.waiting_ms + totals.own_ms + totals.idle_ms, totals.wall_ms);
+    assert_eq!(timeline.calls[1].waited_ms, u64::MAX);
+    let health = summaries(&rows, u64::MAX);
+    assert!(health.tools.values().all(|summary| summary.calls <= 2));
+    serde_json::to_string(&timeline).unwrap();
+}

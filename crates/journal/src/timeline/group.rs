@@ -108,7 +108,7 @@ fn add(call: &mut Call, event: &Event, zero: u64, waits: &mut Vec<Span>) {
             None => format!("`{by}` could not tell whether it was done"),
         }),
         EventKind::Waited { target, duration_ms } => {
-            call.waited_ms += duration_ms;
+            call.waited_ms = call.waited_ms.saturating_add(*duration_ms);
             call.notes.push(format!("waited {duration_ms} ms for a place at {target}"));
             waits.push((at.saturating_sub(*duration_ms), at));
         }
@@ -136,8 +136,8 @@ fn add(call: &mut Call, event: &Event, zero: u64, waits: &mut Vec<Span>) {
             }
         }
         EventKind::Retrying { delay_ms } => {
-            call.waited_ms += delay_ms;
-            waits.push((at, at + delay_ms));
+            call.waited_ms = call.waited_ms.saturating_add(*delay_ms);
+            waits.push((at, at.saturating_add(*delay_ms)));
         }
         EventKind::RetryWithheld { reason } => call.notes.push(format!("not tried again: {reason}")),
         EventKind::FellBack { from, to, reason } => {

@@ -19,7 +19,7 @@ pub(super) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
 
 /// Milliseconds covered by stretches that do not overlap.
 pub(super) fn length(spans: &[Span]) -> u64 {
-    spans.iter().map(|(from, to)| to - from).sum()
+    spans.iter().map(|(from, to)| to.saturating_sub(*from)).fold(0, u64::saturating_add)
 }
 
 /// Milliseconds covered by any of these.

@@ -1,4 +1,7 @@
 //! Where the time and the tokens of a timeline went.
+//!
+//! Callers report their own token counts and rows come from a file, so no number here is trusted to be small:
+//! sums stop at the largest number instead of overflowing.
 
 use std::collections::BTreeMap;
 
@@ -76,10 +79,10 @@ pub struct Results {
 }
 
 pub(super) fn of(calls: &[Call], waits: &[Span]) -> Totals {
-    let open: Vec<Span> = calls.iter().map(|call| (call.start_ms, call.start_ms + call.duration_ms)).collect();
+    let open: Vec<Span> = calls.iter().map(|call| (call.start_ms, end_of(call))).collect();
     let from = open.iter().map(|span| span.0).min().unwrap_or(0);
     let to = open.iter().map(|span| span.1).max().unwrap_or(0);
-    let wall_ms = to - from;
+    let wall_ms = to.saturating_sub(from);
     let attempts: Vec<(&str, Span, bool)> = calls.iter().flat_map(attempts_of).collect();
     let inside = |span: &Span| (span.0.clamp(from, to), span.1.clamp(from, to));
 
@@ -89,6 +92,8 @@ pub(super) fn of(calls: &[Call], waits: &[Span]) -> Totals {
     let with_waits = covered(at_work().chain(waits.iter().map(inside)));
     let with_calls = covered(at_work().chain(waits.iter().map(inside)).chain(open.iter().copied()));
 
+    let own_ms = with_calls.saturating_sub(with_waits);
+
     let mut totals = Totals {
         calls: calls.len(),
         errors: calls.iter().filter(|call| call.status == CallStatus::Error).count(),
@@ -96,10 +101,10 @@ pub(super) fn of(calls: &[Call], waits: &[Span]) -> Totals {
         attempts: attempts.len(),
         wall_ms,
         upstream_ms,
-        waiting_ms: with_waits - upstream_ms,
-        own_ms: with_calls - with_waits,
-        idle_ms: wall_ms - with_calls,
-        own_share: part(with_calls - with_waits, wall_ms),
+        waiting_ms: with_waits.saturating_sub(upstream_ms),
+        own_ms,
+        idle_ms: wall_ms.saturating_sub(with_calls),
+        own_share: part(own_ms, wall_ms),
         upstreams: shares(&attempts, wall_ms),
         ..Totals::default()
     };
@@ -107,11 +112,15 @@ pub(super) fn of(calls: &[Call], waits: &[Span]) -> Totals {
     totals
 }
 
+fn end_of(call: &Call) -> u64 {
+    call.start_ms.saturating_add(call.duration_ms)
+}
+
 fn attempts_of(call: &Call) -> impl Iterator<Item = (&str, Span, bool)> {
-    let call_end = call.start_ms + call.duration_ms;
+    let call_end = end_of(call);
     call.attempts.iter().map(move |attempt| {
         // An attempt without an end was at work for as long as its call is known to have been.
-        let end = attempt.duration_ms.map_or(call_end, |duration| attempt.start_ms + duration);
+        let end = attempt.duration_ms.map_or(call_end, |duration| attempt.start_ms.saturating_add(duration));
         (attempt.target.as_str(), (attempt.start_ms, end), attempt.code.is_some())
     })
 }
@@ -144,10 +153,10 @@ fn count_tokens(totals: &mut Totals, calls: &[Call]) {
         turn.0 = turn.0.max(call.tokens.input);
         turn.1 = turn.1.max(call.tokens.output);
         all_counted &= call.tokens.input == 0 && call.tokens.output == 0 || call.tokens.counted == Counted::Usage;
-        totals.tool_result_tokens += call.tokens.tool_result;
+        totals.tool_result_tokens = totals.tool_result_tokens.saturating_add(call.tokens.tool_result);
     }
-    totals.input_tokens = turns.values().map(|turn| turn.0).sum();
-    totals.output_tokens = turns.values().map(|turn| turn.1).sum();
+    totals.input_tokens = turns.values().map(|turn| turn.0).fold(0, u64::saturating_add);
+    totals.output_tokens = turns.values().map(|turn| turn.1).fold(0, u64::saturating_add);
     let is_known = totals.input_tokens > 0;
     totals.counted = if is_known && all_counted { Counted::Usage } else { Counted::Estimate };
     totals.results = part(totals.tool_result_tokens, totals.input_tokens).map(|share| Results {

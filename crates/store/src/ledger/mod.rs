@@ -9,6 +9,7 @@ mod sqlite;
 
 pub use sqlite::SqliteLedger;
 
+use reach_core::breaker::StateName;
 use reach_core::{BoxFuture, CallerId, Effect, JournalRow, RequestId, SessionId, ToolId, TraceId};
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +126,26 @@ pub struct SessionLine {
     pub rows: u64,
 }
 
+/// Where the breaker of one upstream stood last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BreakerLine {
+    /// The upstream.
+    pub target: String,
+    /// The state it moved to.
+    pub state: StateName,
+    /// When it moved, in milliseconds since the Unix epoch.
+    pub since_ms: u64,
+}
+
+/// What [`Ledger::prune`] deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Journal rows.
+    pub rows: u64,
+    /// Idempotency records.
+    pub records: u64,
+}
+
 /// The durable store. All methods are safe to call from many tasks; none blocks the runtime. What a
 /// method reads includes all that was appended before it was called.
 pub trait Ledger: Send + Sync + 'static {
@@ -140,7 +161,8 @@ pub trait Ledger: Send + Sync + 'static {
     /// Ends a record that this process holds (from `claimed` or `in_flight`), or one that is `unknown`
     /// and was verified. Durable (fsync) unless it is released. Done whether or not the future is polled;
     /// the same ending once more is no error. When the disk refuses it, the error comes at once, and the
-    /// ending is tried again for as long as the process lives.
+    /// ending is tried again for as long as the process lives. What the record itself refuses (another
+    /// owner, another epoch, no such record) is final and never tried again.
     fn finish(&self, key: RecordKey, epoch: u64, ending: Ending) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Appends to the journal. Never waits: rows are written within a few milliseconds, in order, and
@@ -158,7 +180,8 @@ pub trait Ledger: Send + Sync + 'static {
     /// ([`EventKind::Recovered`](reach_core::EventKind)). Run before saying ready; harmless at any time.
     fn recover(&self) -> BoxFuture<'_, Result<Recovered, StoreError>>;
 
-    /// Whether the ledger can be written now.
+    /// Whether the ledger can be written. One that could a second ago, and has not failed since, is
+    /// believed without asking the disk, so that anybody may ask as often as they like.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The rows of a trace, oldest first.
@@ -174,8 +197,20 @@ pub trait Ledger: Send + Sync + 'static {
     /// are counted, from the moment each began. Looks through the newest ten thousand sessions.
     fn sessions_of(&self, caller: CallerId, limit: u32) -> BoxFuture<'_, Result<Vec<SessionLine>, StoreError>>;
 
-    /// The rows since a moment (milliseconds since the Unix epoch), oldest first, at most `limit`.
+    /// The rows since a moment (milliseconds since the Unix epoch), oldest first. When there are more than
+    /// `limit`, the newest are answered.
     fn since(&self, at_ms: u64, limit: u32) -> BoxFuture<'_, Result<Vec<JournalRow>, StoreError>>;
+
+    /// Where each breaker that ever moved stood last, by any process on this ledger, in order of target.
+    /// Costs one row each, however long the journal is.
+    fn breakers(&self) -> BoxFuture<'_, Result<Vec<BreakerLine>, StoreError>>;
+
+    /// Deletes journal rows and breaker moves from before one moment, and records that ended (`done` or
+    /// `released`) before another, both in milliseconds since the Unix epoch; the list of sessions follows.
+    /// Open and unknown records stay. Goes in small batches, between which others write; what was deleted
+    /// stays deleted when the future is dropped. A key whose record is gone is new again: it may be carried
+    /// out once more.
+    fn prune(&self, journal_before_ms: u64, records_before_ms: u64) -> BoxFuture<'_, Result<Pruned, StoreError>>;
 
     /// Records whose outcome is unknown, newest first.
     fn unsettled(&self, limit: u32) -> BoxFuture<'_, Result<Vec<Unsettled>, StoreError>>;

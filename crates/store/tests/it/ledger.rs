@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use reach_core::breaker::StateName;
 use reach_core::{
     CallerId, Effect, Envelope, ErrorCode, Event, EventKind, JournalRow, Phase, RequestId, SessionId, ToolId, TraceId,
 };
 use reach_store::Ledger;
-use reach_store::ledger::{Claim, Claimed, Ending, RecordKey, Recovered, SqliteLedger};
+use reach_store::ledger::{Claim, Claimed, Ending, Pruned, RecordKey, Recovered, SqliteLedger};
 
 /// One storage.
 pub(crate) trait Stage {
@@ -267,9 +268,9 @@ async fn a_claim_that_nobody_waits_for_is_given_back(stage: &impl Stage) {
     drop(ledger.claim(claim("early")));
     let answered = ledger.claim(claim("late"));
     // A later answer of the same writer says that the earlier one is already under way to us.
-    ledger.ping().await.unwrap();
+    epoch_of(&ledger, claim("after")).await;
     drop(answered);
-    ledger.ping().await.unwrap();
+    epoch_of(&ledger, claim("after that")).await;
     for name in ["early", "late"] {
         assert_eq!(ledger.claim(claim(name)).await.unwrap(), Claimed::Fresh { epoch: 2 }, "{name}");
     }
@@ -448,8 +449,92 @@ async fn rows_since_a_moment_come_oldest_first_up_to_the_limit(stage: &impl Stag
         rows.iter().map(|row| row.at_ms).collect::<Vec<_>>()
     };
     assert_eq!(times(3, 10).await, [3, 4, 5]);
-    assert_eq!(times(0, 2).await, [1, 2]);
+    assert_eq!(times(0, 2).await, [4, 5], "the newest");
     assert_eq!(times(6, 10).await, Vec::<u64>::new());
+}
+
+fn moved(target: &str, at_ms: u64, to: StateName) -> JournalRow {
+    let kind = EventKind::Breaker { target: target.to_owned(), from: StateName::Closed, to };
+    row("tr_moves", "s_moves", at_ms, kind)
+}
+
+async fn breakers_stand_where_their_newest_move_left_them(stage: &impl Stage) {
+    let (ledger, other) = (stage.open(), stage.open());
+    assert_eq!(ledger.breakers().await.unwrap(), []);
+    ledger.append(moved("http://b", 20, StateName::Open));
+    ledger.append(moved("http://a", 30, StateName::ForcedOpen));
+    ledger.append(moved("http://b", 10, StateName::HalfOpen));
+    ledger.flush().await.unwrap();
+    other.append(moved("http://a", 40, StateName::Closed));
+    let mut written_before_the_send = intent("r1");
+    written_before_the_send.events.extend(moved("http://c", 50, StateName::HalfOpen).events);
+    let epoch = epoch_of(&other, claim("r1")).await;
+    other.intend(key("r1"), epoch, written_before_the_send).await.unwrap();
+    other.flush().await.unwrap();
+    let lines = ledger.breakers().await.unwrap();
+    let lines: Vec<_> = lines.iter().map(|line| (line.target.as_str(), line.state, line.since_ms)).collect();
+    let wanted =
+        [("http://a", StateName::Closed, 40), ("http://b", StateName::Open, 20), ("http://c", StateName::HalfOpen, 50)];
+    assert_eq!(lines, wanted);
+    ledger.prune(40, 0).await.unwrap();
+    assert_eq!(ledger.breakers().await.unwrap().len(), 2, "as old as the journal and no older");
+}
+
+async fn pruning_forgets_old_rows_and_the_list_of_sessions_follows(stage: &impl Stage) {
+    let (ledger, other) = (stage.open(), stage.open());
+    // Several batches of one session, of which ten rows stay; one session goes, one is not touched.
+    for at_ms in 0..1_000 {
+        ledger.append(row("tr", "s_long", at_ms, EventKind::Replayed));
+    }
+    ledger.append(row("tr_gone", "s_gone", 3, EventKind::Replayed));
+    ledger.append(row("tr_kept", "s_kept", 2_000, EventKind::Replayed));
+    ledger.flush().await.unwrap();
+    assert_eq!(other.prune(990, 0).await.unwrap(), Pruned { rows: 991, records: 0 });
+    assert_eq!(other.prune(990, 0).await.unwrap(), Pruned::default(), "once is enough");
+    let kept: Vec<u64> = ledger.since(0, 9_999).await.unwrap().iter().map(|row| row.at_ms).collect();
+    assert_eq!(kept, (990..1_000).chain([2_000]).collect::<Vec<_>>());
+    let sums = async || {
+        let lines = ledger.sessions(10).await.unwrap();
+        lines.iter().map(|s| (s.session_id.to_string(), s.first_ms, s.last_ms, s.rows)).collect::<Vec<_>>()
+    };
+    assert_eq!(sums().await, [("s_kept".to_owned(), 2_000, 2_000, 1), ("s_long".to_owned(), 990, 999, 10)]);
+    // Written and pruned at once, in whatever batches: what is left is what is counted.
+    let mut under_way = Vec::new();
+    for index in 0..20u64 {
+        let name = format!("r{index}");
+        let epoch = epoch_of(&ledger, claim(&name)).await;
+        under_way.push(ledger.intend(key(&name), epoch, row("tr_r", "s_r", 900 + index * 10, EventKind::Intended)));
+    }
+    let pruned = ledger.prune(1_000, 0);
+    for intended in under_way {
+        intended.await.unwrap();
+    }
+    assert_eq!(pruned.await.unwrap().rows, 20, "ten of the long session, ten intents");
+    let left = [("s_kept".to_owned(), 2_000, 2_000, 1), ("s_r".to_owned(), 1_000, 1_090, 10)];
+    assert_eq!(sums().await, left);
+}
+
+async fn pruning_forgets_what_ended_and_never_what_is_open_or_unknown(stage: &impl Stage) {
+    let (ledger, other) = (stage.open(), stage.open());
+    for index in 0..600 {
+        let epoch = epoch_of(&ledger, claim(&format!("done{index}"))).await;
+        ledger.finish(key(&format!("done{index}")), epoch, done("x")).await.unwrap();
+    }
+    let released = epoch_of(&ledger, claim("released")).await;
+    ledger.finish(key("released"), released, Ending::Released).await.unwrap();
+    epoch_of(&ledger, claim("claimed")).await;
+    send(&ledger, claim("in_flight")).await;
+    let epoch = send(&ledger, claim("unknown")).await;
+    ledger.finish(key("unknown"), epoch, unknown("?")).await.unwrap();
+
+    assert_eq!(other.prune(0, 1_000).await.unwrap(), Pruned::default(), "nothing ended in 1970");
+    assert_eq!(other.prune(0, u64::MAX).await.unwrap(), Pruned { rows: 0, records: 601 });
+    for name in ["done0", "done599", "released"] {
+        assert_eq!(ledger.claim(claim(name)).await.unwrap(), Claimed::Fresh { epoch: 1 }, "{name} is new again");
+    }
+    assert_eq!(ledger.claim(claim("claimed")).await.unwrap(), Claimed::InProgress);
+    assert_eq!(ledger.claim(claim("in_flight")).await.unwrap(), Claimed::InProgress);
+    assert_eq!(ledger.claim(claim("unknown")).await.unwrap(), Claimed::Unknown { envelope: "?".into(), epoch });
 }
 
 async fn text_from_outside_stays_text(stage: &impl Stage) {
@@ -508,6 +593,9 @@ mod on_sqlite {
         sessions_are_listed_newest_first_with_their_sums,
         sessions_of_a_caller_count_its_own_rows_only,
         rows_since_a_moment_come_oldest_first_up_to_the_limit,
+        breakers_stand_where_their_newest_move_left_them,
+        pruning_forgets_old_rows_and_the_list_of_sessions_follows,
+        pruning_forgets_what_ended_and_never_what_is_open_or_unknown,
         text_from_outside_stays_text,
         what_was_written_is_there_after_a_restart,
     );

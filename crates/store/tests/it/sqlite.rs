@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use reach_core::{Effect, EventKind};
 use reach_store::Ledger;
@@ -135,6 +136,31 @@ fn a_newer_file_is_refused_with_both_versions() {
     assert!(said.contains("newer reach") && said.contains("99") && said.contains('1'), "{said}");
 }
 
+#[tokio::test]
+async fn a_file_of_the_first_version_is_brought_up_to_date_with_all_it_holds() {
+    let stage = SqliteStage::new();
+    let ledger = stage.open_here();
+    ledger.append(row("tr", "s", 1, EventKind::Replayed));
+    drop(ledger);
+    let old = "drop table breaker; drop index record_ended; drop index journal_session;
+               create index journal_session on journal (session_id); pragma user_version = 1;";
+    Connection::open(stage.path()).unwrap().execute_batch(old).unwrap();
+    let ledger = stage.open_here();
+    assert_eq!(ledger.session("s".into()).await.unwrap().len(), 1);
+    assert!(ledger.breakers().await.unwrap().is_empty());
+    assert_eq!(ledger.prune(2, u64::MAX).await.unwrap().rows, 1);
+    let shape = |path: &Path| -> Vec<String> {
+        let connection = Connection::open(path).unwrap();
+        let mut statement = connection.prepare("select name || ': ' || coalesce(sql, '') from sqlite_schema").unwrap();
+        let mut shape: Vec<String> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        shape.sort();
+        shape
+    };
+    let new = SqliteStage::new();
+    drop(new.open_here());
+    assert_eq!(shape(&stage.path()), shape(&new.path()), "as if it had been made today");
+}
+
 #[test]
 fn the_database_of_another_program_is_refused_and_left_as_it_was() {
     let stage = SqliteStage::new();
@@ -173,12 +199,26 @@ async fn damage_found_later_is_an_error_that_says_what_to_do() {
     assert!(said.contains("damaged") && said.contains("restore a backup"), "{said}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn a_thousand_pings_in_a_second_are_one_write() {
+    let stage = SqliteStage::new();
+    let ledger = stage.open_here();
+    for _ in 0..1_000 {
+        ledger.ping().await.unwrap();
+    }
+    assert_eq!(ledger.commits(), 1);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    ledger.ping().await.unwrap();
+    assert_eq!(ledger.commits(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_file_removed_under_a_running_gateway_is_noticed() {
     let stage = SqliteStage::new();
     let ledger = stage.open_here();
     ledger.ping().await.unwrap();
     std::fs::remove_file(stage.path()).unwrap();
+    tokio::time::advance(Duration::from_secs(1)).await;
     assert!(ledger.ping().await.unwrap_err().to_string().contains("removed"));
 }
 
@@ -274,7 +314,13 @@ fn no_list_walks_the_whole_journal() {
         ("select * from session order by last_ms desc, session_id desc limit 5", "session_last"),
         ("select * from journal where trace_id = 'x' order by at_ms, seq", "journal_trace"),
         ("select * from journal where session_id = 'x' order by at_ms, seq", "journal_session"),
-        ("select * from journal where at_ms >= 5 order by at_ms, seq limit 9", "journal_at"),
+        ("select * from journal where at_ms >= 5 order by at_ms desc, seq desc limit 9", "journal_at"),
+        ("select seq, session_id from journal where at_ms < 5 order by at_ms limit 9", "journal_at"),
+        ("select min(at_ms) from journal where session_id = 'x'", "COVERING INDEX journal_session"),
+        (
+            "select rowid from record where state in ('done', 'released') and at_ms < 5 order by at_ms limit 9",
+            "record_ended",
+        ),
         ("select * from record where state = 'unknown' order by at_ms desc, rowid desc limit 9", "record_unknown"),
         ("select distinct owner from record where state in ('claimed', 'in_flight')", "record_open"),
     ] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use reach_core::breaker::StateName;
 use reach_core::window::{Summary, WINDOW_MS};
-use reach_journal::health::{Health, summaries};
+use reach_journal::health::{BreakerState, Health, summaries};
 use reach_store::Ledger;
 
 use super::{Common, Failure, output};
@@ -25,9 +25,6 @@ pub(super) struct Arguments {
 
 /// Rows read for one look; more calls than this in five minutes are summarised from the newest.
 const ROWS_MAX: u32 = 200_000;
-
-/// How far back breakers are looked for: one that has not moved for a day stands where it is anyway.
-const BREAKERS_MS: u64 = 24 * 60 * 60 * 1_000;
 
 pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCode, Failure> {
     common.start_log("warn", output::LogFormat::Auto);
@@ -55,8 +52,10 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
 async fn look(ledger: &dyn Ledger, now_ms: u64) -> Result<Health, Failure> {
     let recent = ledger.since(now_ms.saturating_sub(WINDOW_MS), ROWS_MAX).await?;
     let mut health = summaries(&recent, now_ms);
-    let day = ledger.since(now_ms.saturating_sub(BREAKERS_MS), ROWS_MAX).await?;
-    health.breakers = summaries(&day, now_ms).breakers;
+    // A breaker may have moved long before the window: the ledger keeps where each stands.
+    let breakers = ledger.breakers().await?.into_iter();
+    health.breakers =
+        breakers.map(|line| (line.target, BreakerState { state: line.state, since_ms: line.since_ms })).collect();
     Ok(health)
 }
 

@@ -2,16 +2,12 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use reach_server::{Callers, Server};
-use reach_store::Ledger;
-use reach_store::ledger::Recovered;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Common, Failure, output};
+use super::{Common, Failure, output, tidy};
 use crate::assemble::{self, Assembled};
 use crate::config::{Config, ProcessEnvironment, Report};
 use crate::reload;
@@ -63,28 +59,12 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
         move |loaded: Result<Config, Report>| adopt(loaded, &engine, &callers, &stores)
     };
     let watching = tokio::spawn(reload::watch(common.config.clone(), ProcessEnvironment, config.digest, on_change));
-    let tidying = tokio::spawn(settle_the_dead(engine.ledger()));
+    let tidying = tokio::spawn(tidy::tidy(engine.ledger(), config.keep));
     let drained = server.serve(signals.stop()).await;
     watching.abort();
     tidying.abort();
     tracing::info!(?drained, "stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-/// Between two looks for records whose owner is gone.
-const TIDY: Duration = Duration::from_secs(60);
-
-/// Another process on the same ledger (a `reach call`) may be killed while this one lives: its keys would
-/// answer `IN_PROGRESS` until the next start.
-async fn settle_the_dead(ledger: Arc<dyn Ledger>) {
-    loop {
-        tokio::time::sleep(TIDY).await;
-        match ledger.recover().await {
-            Ok(recovered) if recovered == Recovered::default() => {}
-            Ok(recovered) => tracing::warn!(?recovered, "settled what a dead process left behind"),
-            Err(error) => tracing::warn!(%error, "could not look for what a dead process left behind"),
-        }
-    }
 }
 
 /// For the crash tests, in builds for development only: `REACH_CRASH_AT` names the point of the road at

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use reach_core::Caller;
 use reach_core::redact::Scrubber;
@@ -27,10 +28,21 @@ pub struct Config {
     pub upstreams: HashMap<String, UpstreamSettings>,
     /// Where state is kept; [`reach_store::open`] takes it with `base`.
     pub state: StateUrls,
+    /// How long the ledger remembers.
+    pub keep: Keep,
     /// The folder of the file: relative paths in it start here.
     pub base: PathBuf,
     /// Every secret of the file, for [`Scrubber::new`]: credentials, callers' keys, passwords in URLs.
     pub secrets: Vec<SecretString>,
+}
+
+/// How long the ledger remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// The events of calls.
+    pub journal: Duration,
+    /// Requests that ended, and whose outcome is known.
+    pub records: Duration,
 }
 
 /// SHA-256 of a file's content.
@@ -47,6 +59,7 @@ impl fmt::Debug for Config {
             .field("callers", &self.callers)
             .field("upstreams", &self.upstreams)
             .field("state", &self.state)
+            .field("keep", &self.keep)
             .finish_non_exhaustive()
     }
 }

@@ -24,7 +24,7 @@ use reach_core::Problem;
 use reach_core::redact::Scrubber;
 use secrecy::SecretString;
 
-pub use checked::{Config, DeclaredCaller, Digest};
+pub use checked::{Config, DeclaredCaller, Digest, Keep};
 pub use environment::{Environment, ProcessEnvironment};
 pub use report::{Located, Report, SourceLine};
 pub use schema::schema;

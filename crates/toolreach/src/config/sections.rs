@@ -383,11 +383,32 @@ pub(crate) struct State {
     /// Whole results too large to show: `file:PATH`, a folder.
     #[schemars(example = &"file:.reach/blobs")]
     pub(crate) blobs: String,
+    /// How long the ledger remembers.
+    pub(crate) keep: Keep,
+}
+
+/// How long the ledger remembers. `reach serve` deletes what is older, at its start and every hour.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Keep {
+    /// Days that the events of calls are kept.
+    #[schemars(range(min = 1, max = 3_650))]
+    pub(crate) journal_days: u32,
+    /// Days that a finished request is kept: after them its `request_id` is new again, and can be carried
+    /// out once more. Requests whose outcome is unknown are kept until they are settled.
+    #[schemars(range(min = 1, max = 3_650))]
+    pub(crate) records_days: u32,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { journal_days: 30, records_days: 7 }
+    }
 }
 
 impl Default for State {
     fn default() -> Self {
         let reach_store::StateUrls { ledger, board, blobs } = reach_store::StateUrls::default();
-        Self { ledger, board, blobs }
+        Self { ledger, board, blobs, keep: Keep::default() }
     }
 }

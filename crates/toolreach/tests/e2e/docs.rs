@@ -153,6 +153,7 @@ fn anchor(name: &str) -> &'static str {
         "email" => "email",
         "file" => "file",
         "State" => "state",
+        "Keep" => "keep",
         other => panic!("`{other}` is new: give it a heading in docs/configuration.md, and its anchor here"),
     }
 }

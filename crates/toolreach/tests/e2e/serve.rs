@@ -223,3 +223,41 @@ async fn two_gateways_on_one_ledger_carry_a_key_out_once() {
     run(folder.path(), &["trace", trace]).await.exits(0);
     assert_eq!((one.stop().await, two.stop().await), (0, 0));
 }
+
+#[tokio::test]
+async fn what_is_older_than_keep_says_is_forgotten_at_the_start_and_the_rest_is_not() {
+    let upstream = Server::start().await.unwrap();
+    let mut text: Value = serde_json::from_str(&tools(&upstream, &["look", "pay"])).unwrap();
+    let folder = folder(&text.to_string());
+    let mut gateway = Gateway::start(folder.path(), &[]).await;
+    for name in ["p-1", "p-2", "p-3"] {
+        let answer = gateway.request("pay", &json!({})).header("Idempotency-Key", name).send().await.unwrap();
+        assert_eq!(answer.json::<Value>().await.unwrap()["status"], "ok");
+    }
+    gateway.stop().await;
+    let ledger = rusqlite::Connection::open(folder.path().join(".reach/ledger.db")).unwrap();
+    let day_ms = 24 * 60 * 60 * 1_000i64;
+    for (name, days) in [("p-1", 1), ("p-2", 15), ("p-3", 25)] {
+        for table in ["journal", "record"] {
+            let sql = format!("update {table} set at_ms = at_ms - ?1 where request_id = ?2");
+            assert!(ledger.execute(&sql, (days * day_ms, name)).unwrap() > 0, "{table} {name}");
+        }
+    }
+    let left = |table: &str| -> Vec<String> {
+        let sql = format!("select distinct request_id from {table} order by request_id");
+        let mut statement = ledger.prepare(&sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    for (keep, journal, records) in [
+        (json!({"journal_days": 20, "records_days": 30}), &["p-1", "p-2"][..], &["p-1", "p-2", "p-3"][..]),
+        (json!({}), &["p-1", "p-2"], &["p-1"]),
+    ] {
+        text["state"] = json!({"keep": keep});
+        write(folder.path(), &text.to_string());
+        let mut gateway = Gateway::start(folder.path(), &[]).await;
+        gateway.process.says("forgot what was older").await;
+        assert_eq!((left("journal"), left("record")), (owned(journal), owned(records)), "{keep}");
+        gateway.stop().await;
+    }
+}

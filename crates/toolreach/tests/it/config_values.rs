@@ -57,6 +57,8 @@ fn a_right_file_becomes_the_values_that_the_engine_takes() {
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:7878");
     assert_eq!(config.server.allowed_hosts, ["reach.internal"]);
     assert_eq!(config.state.board, "memory:");
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    assert_eq!((config.keep.journal, config.keep.records), (days(30), days(7)), "when nothing is said");
 }
 
 #[test]

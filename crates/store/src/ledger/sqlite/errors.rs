@@ -40,3 +40,11 @@ const MEND: &str = "stop reach and copy it with its -wal and -shm files, then re
 pub(super) fn at_opening(path: &Path, error: &StoreError) -> StoreError {
     ledger_error(format!("cannot open {}: {}", path.display(), error.message))
 }
+
+/// What is written itself is the trouble, not the disk: trying again is no use.
+pub(super) fn will_never_fit(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::TooBig | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
+    )
+}

@@ -5,13 +5,14 @@
 
 use std::collections::HashMap;
 
+use reach_core::breaker::StateName;
 use reach_core::event::FORMAT_VERSION;
-use reach_core::{CallerId, JournalRow, RequestId, SessionId, ToolId, TraceId};
+use reach_core::{CallerId, EventKind, JournalRow, RequestId, SessionId, ToolId, TraceId};
 use rusqlite::{Connection, Row, params};
 
 use super::errors::{from_sqlite, ledger_error};
 use crate::StoreError;
-use crate::ledger::SessionLine;
+use crate::ledger::{BreakerLine, SessionLine};
 
 /// A row ready to be bound.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(super) struct EncodedRow {
     caller: CallerId,
     step: u32,
     events: String,
+    /// Where it moved breakers to: kept beside the journal, too.
+    moves: Vec<BreakerLine>,
 }
 
 impl EncodedRow {
@@ -33,7 +36,14 @@ impl EncodedRow {
         let events = serde_json::to_string(&row.events)
             .map_err(|error| ledger_error(format!("an event cannot be written as JSON: {error}")))?;
         let last_ms = row.events.iter().map(|event| event.at_ms).fold(row.at_ms, u64::max);
+        let moves = row.events.iter().filter_map(|event| match &event.kind {
+            EventKind::Breaker { target, to, .. } => {
+                Some(BreakerLine { target: target.clone(), state: *to, since_ms: event.at_ms })
+            }
+            _ => None,
+        });
         Ok(Self {
+            moves: moves.collect(),
             at_ms: millis(row.at_ms),
             last_ms: millis(last_ms),
             trace_id: row.trace_id,
@@ -70,6 +80,16 @@ pub(super) fn insert(connection: &Connection, row: &EncodedRow) -> rusqlite::Res
             FORMAT_VERSION,
             row.events,
         ])?;
+    for BreakerLine { target, state, since_ms } in &row.moves {
+        // Rows of several calls may come in another order than their events happened.
+        connection
+            .prepare_cached(
+                "insert into breaker (target, state, since_ms) values (?1, ?2, ?3)
+                 on conflict (target) do update set state = excluded.state, since_ms = excluded.since_ms
+                 where excluded.since_ms >= since_ms",
+            )?
+            .execute(params![target, state.as_str(), millis(*since_ms)])?;
+    }
     Ok(())
 }
 
@@ -117,9 +137,32 @@ pub(super) fn of_session(connection: &Connection, session_id: &SessionId) -> Res
     rows(connection, "where session_id = ?1 order by at_ms, seq", params![session_id.as_str()])
 }
 
-/// The rows since a moment, oldest first.
+/// The newest rows since a moment, oldest first.
 pub(super) fn since(connection: &Connection, at_ms: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError> {
-    rows(connection, "where at_ms >= ?1 order by at_ms, seq limit ?2", params![millis(at_ms), limit])
+    let mut newest =
+        rows(connection, "where at_ms >= ?1 order by at_ms desc, seq desc limit ?2", params![millis(at_ms), limit])?;
+    newest.reverse();
+    Ok(newest)
+}
+
+/// Where breakers stood last, in order of target.
+pub(super) fn breakers(connection: &Connection) -> Result<Vec<BreakerLine>, StoreError> {
+    let read = || -> rusqlite::Result<Vec<(String, String, i64)>> {
+        connection
+            .prepare_cached("select target, state, since_ms from breaker order by target")?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+            .collect()
+    };
+    let known = read().map_err(|error| from_sqlite(&error))?;
+    known
+        .into_iter()
+        .map(|(target, state, since_ms)| {
+            let state: StateName = serde_json::from_value(serde_json::Value::String(state)).map_err(|error| {
+                ledger_error(format!("the breaker of {target} has a state of a newer reach: {error}"))
+            })?;
+            Ok(BreakerLine { target, state, since_ms: unsigned(since_ms) })
+        })
+        .collect()
 }
 
 /// The newest sessions, newest first.

@@ -9,6 +9,7 @@ mod errors;
 mod journal;
 mod owner;
 mod pending;
+mod prune;
 mod queue;
 mod readers;
 mod records;
@@ -21,19 +22,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use reach_core::{BoxFuture, CallerId, JournalRow, SessionId, TraceId};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use self::errors::{from_sqlite, ledger_error};
 use self::journal::EncodedRow;
 use self::owner::{Liveness, OwnerLock};
 use self::pending::{PendingClaim, PendingIntend};
+use self::prune::Horizon;
 use self::queue::{Queue, writer_gone};
 use self::readers::Readers;
 use self::wish::{Reply, Wish};
 use self::writer::{Counters, Writer};
-use super::{Claim, Claimed, Ending, Ledger, RecordKey, Recovered, SessionLine, Unsettled};
+use super::{BreakerLine, Claim, Claimed, Ending, Ledger, Pruned, RecordKey, Recovered, SessionLine, Unsettled};
 use crate::StoreError;
 
 /// The ledger in one SQLite file. Dropping it writes what still waits and lets go of its lock.
@@ -43,8 +48,13 @@ pub struct SqliteLedger {
     queue: Arc<Queue>,
     readers: Arc<Readers>,
     counters: Arc<Counters>,
+    /// The last ping that went well, and how many batches had failed by then.
+    pinged: Mutex<Option<(Instant, u64)>>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// How long a ping that went well is believed.
+const PING_HOLDS: Duration = Duration::from_secs(1);
 
 impl SqliteLedger {
     /// Opens the ledger at `path`, and makes it and its folder where they do not exist. Blocks for some
@@ -71,7 +81,15 @@ impl SqliteLedger {
             .spawn(move || writer.run())
             .map_err(|error| ledger_error(format!("cannot start its writer: {error}")))?;
         let readers = Arc::new(Readers::new(path.to_owned()));
-        Ok(Self { path: path.to_owned(), owner, queue, readers, counters, thread: Some(thread) })
+        Ok(Self {
+            path: path.to_owned(),
+            owner,
+            queue,
+            readers,
+            counters,
+            pinged: Mutex::default(),
+            thread: Some(thread),
+        })
     }
 
     /// Transactions committed so far by this process.
@@ -192,11 +210,17 @@ impl Ledger for SqliteLedger {
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
+            let (now, failed) = (Instant::now(), self.counters.failed.load(Ordering::Relaxed));
+            let holds = |(at, failures): &(Instant, u64)| *failures == failed && now.duration_since(*at) < PING_HOLDS;
+            if !self.queue.is_closed() && self.pinged.lock().as_ref().is_some_and(holds) {
+                return Ok(());
+            }
             told(self.ask(|reply| Wish::Ping { reply })).await?;
             // SQLite goes on writing to a file that was removed, and all of it would be lost.
-            if !self.path.exists() {
+            if !tokio::fs::try_exists(&self.path).await.unwrap_or(false) {
                 return Err(ledger_error("its file was removed while reach runs; restart reach"));
             }
+            *self.pinged.lock() = Some((now, failed));
             Ok(())
         })
     }
@@ -221,6 +245,25 @@ impl Ledger for SqliteLedger {
 
     fn since(&self, at_ms: u64, limit: u32) -> BoxFuture<'_, Result<Vec<JournalRow>, StoreError>> {
         Box::pin(self.read(move |connection| journal::since(connection, at_ms, limit)))
+    }
+
+    fn breakers(&self) -> BoxFuture<'_, Result<Vec<BreakerLine>, StoreError>> {
+        Box::pin(self.read(journal::breakers))
+    }
+
+    fn prune(&self, journal_before_ms: u64, records_before_ms: u64) -> BoxFuture<'_, Result<Pruned, StoreError>> {
+        let before = Horizon { journal_ms: journal_before_ms, records_ms: records_before_ms };
+        Box::pin(async move {
+            let mut all = Pruned::default();
+            loop {
+                let batch = told(self.ask(|reply| Wish::Prune { before, reply })).await?;
+                all.rows += batch.rows;
+                all.records += batch.records;
+                if batch.rows.max(batch.records) < u64::from(prune::BATCH) {
+                    return Ok(all);
+                }
+            }
+        })
     }
 
     fn unsettled(&self, limit: u32) -> BoxFuture<'_, Result<Vec<Unsettled>, StoreError>> {

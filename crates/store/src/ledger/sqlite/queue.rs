@@ -184,6 +184,11 @@ impl Queue {
         }
     }
 
+    /// Keeps endings for a later batch.
+    pub(super) fn put_aside(&self, endings: Vec<Wish>) {
+        self.lines.lock().endings.extend(endings);
+    }
+
     /// Takes nothing more; what waits is still written.
     pub(super) fn close(&self) {
         self.lines.lock().closed = true;

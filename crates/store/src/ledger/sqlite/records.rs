@@ -10,7 +10,7 @@ use reach_core::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::errors::{from_sqlite, ledger_error};
+use super::errors::{from_sqlite, ledger_error, will_never_fit};
 use super::journal::{self, EncodedRow, millis, now_ms, unsigned};
 use crate::StoreError;
 use crate::ledger::{Claim, Claimed, Ending, RecordKey, Recovered, Unsettled};
@@ -22,6 +22,16 @@ pub(super) enum Refusal {
     Rule(StoreError),
     /// SQLite does.
     Sqlite(rusqlite::Error),
+}
+
+impl Refusal {
+    /// Whether it would be refused again however often it is tried.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Refusal::Rule(_) => true,
+            Refusal::Sqlite(error) => will_never_fit(error),
+        }
+    }
 }
 
 impl From<rusqlite::Error> for Refusal {

@@ -15,8 +15,8 @@ use crate::StoreError;
 
 /// The version of the tables below.
 ///
-/// 1: the first.
-pub(super) const SCHEMA_VERSION: i64 = 1;
+/// 1: the first. 2: where breakers stand; indexes for forgetting what is old.
+pub(super) const SCHEMA_VERSION: i64 = 2;
 
 /// How long one statement waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -56,7 +56,6 @@ create table journal (
     events text not null
 ) strict;
 create index journal_trace on journal (trace_id);
-create index journal_session on journal (session_id);
 create index journal_at on journal (at_ms);
 
 create table session (
@@ -69,6 +68,22 @@ create index session_last on session (last_ms);
 
 create table heartbeat (id integer primary key check (id = 1), at_ms integer not null) strict;
 ";
+
+/// What version 2 adds. The index by session holds the time, so that the first row of a session is found
+/// without reading the others.
+const SINCE_2: &str = "
+create index record_ended on record (at_ms) where state in ('done', 'released');
+create index journal_session on journal (session_id, at_ms);
+
+create table breaker (
+    target text primary key,
+    state text not null,
+    since_ms integer not null
+) strict, without rowid;
+";
+
+/// From version 1 to 2.
+const FROM_1_TO_2: &str = "drop index journal_session;";
 
 /// Opens the one connection that writes, and makes the file and its folder where they do not exist:
 /// readable for nobody but the user that runs reach.
@@ -144,8 +159,15 @@ fn create_tables(connection: &mut Connection) -> Result<(), StoreError> {
     // Looked at again under the lock: another process may have been faster.
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(|error| from_sqlite(&error))?;
+    let write = |tables: &[&str]| {
+        tables
+            .iter()
+            .try_for_each(|tables| transaction.execute_batch(tables))
+            .and_then(|()| transaction.pragma_update(None, "user_version", SCHEMA_VERSION))
+            .map_err(|error| from_sqlite(&error))
+    };
     match version(&transaction)? {
-        SCHEMA_VERSION => Ok(()),
+        SCHEMA_VERSION => {}
         0 => {
             let foreign: i64 = transaction
                 .query_row("select count(*) from sqlite_schema", [], |row| row.get(0))
@@ -153,17 +175,17 @@ fn create_tables(connection: &mut Connection) -> Result<(), StoreError> {
             if foreign > 0 {
                 return Err(ledger_error("it is the database of another program; name another file for the ledger"));
             }
-            transaction
-                .execute_batch(TABLES)
-                .and_then(|()| transaction.pragma_update(None, "user_version", SCHEMA_VERSION))
-                .and_then(|()| transaction.commit())
-                .map_err(|error| from_sqlite(&error))
+            write(&[TABLES, SINCE_2])?;
         }
-        newer => Err(ledger_error(format!(
-            "it was written by a newer reach (tables of version {newer}, this program knows up to \
-             {SCHEMA_VERSION}); run that reach, or name another file for the ledger"
-        ))),
+        1 => write(&[FROM_1_TO_2, SINCE_2])?,
+        newer => {
+            return Err(ledger_error(format!(
+                "it was written by a newer reach (tables of version {newer}, this program knows up to \
+                 {SCHEMA_VERSION}); run that reach, or name another file for the ledger"
+            )));
+        }
     }
+    transaction.commit().map_err(|error| from_sqlite(&error))
 }
 
 /// Whether another connection was in the way.

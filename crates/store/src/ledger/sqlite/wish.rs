@@ -2,14 +2,16 @@
 //!
 //! A wish is granted inside a transaction with others, so its answer is held back until the commit: an
 //! answer that was sent is on disk. A claim whose caller has gone away meanwhile is given back. An
-//! ending that the disk refused is told as failed and kept: it is known, and nobody else can write it.
+//! ending that the disk refused is told as failed and kept: it is known, and nobody else can write it. One
+//! that the record refused is told and forgotten: it would be refused for ever.
 
 use tokio::sync::oneshot;
 
 use super::journal::{self, EncodedRow, SessionTally};
+use super::prune::{self, Horizon};
 use super::records::{self, Refusal};
 use crate::StoreError;
-use crate::ledger::{Claim, Claimed, Ending, RecordKey, Recovered};
+use crate::ledger::{Claim, Claimed, Ending, Pruned, RecordKey, Recovered};
 
 /// Where an answer goes.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -41,6 +43,10 @@ pub(super) enum Wish {
         gone: Vec<String>,
         reply: Reply<Recovered>,
     },
+    Prune {
+        before: Horizon,
+        reply: Reply<Pruned>,
+    },
     Ping {
         reply: Reply<()>,
     },
@@ -55,11 +61,42 @@ pub(super) enum Wish {
 
 /// An answer that waits for the commit.
 pub(super) enum Answer {
-    Claimed { key: RecordKey, result: Result<Claimed, StoreError>, reply: Reply<Claimed> },
-    Finished { ended: (RecordKey, u64, Ending), result: Result<(), StoreError>, reply: Reply<()> },
-    Done { result: Result<(), StoreError>, reply: Reply<()> },
-    Settled { result: Result<bool, StoreError>, reply: Reply<bool> },
-    Recovered { result: Result<Recovered, StoreError>, reply: Reply<Recovered> },
+    Claimed {
+        key: RecordKey,
+        result: Result<Claimed, StoreError>,
+        reply: Reply<Claimed>,
+    },
+    /// `ended` is none when the record has had its say.
+    Finished {
+        ended: Option<(RecordKey, u64, Ending)>,
+        result: Result<(), StoreError>,
+        reply: Reply<()>,
+    },
+    Done {
+        result: Result<(), StoreError>,
+        reply: Reply<()>,
+    },
+    Settled {
+        result: Result<bool, StoreError>,
+        reply: Reply<bool>,
+    },
+    Recovered {
+        result: Result<Recovered, StoreError>,
+        reply: Reply<Recovered>,
+    },
+    Pruned {
+        result: Result<Pruned, StoreError>,
+        reply: Reply<Pruned>,
+    },
+}
+
+/// What is left to do once an answer was sent.
+pub(super) enum Left {
+    Nothing,
+    /// A claim that nobody is there to use.
+    GiveBack(Wish),
+    /// An ending that the disk refused though it took what was beside it.
+    Again(Wish),
 }
 
 impl Wish {
@@ -69,7 +106,7 @@ impl Wish {
         match self {
             Wish::Intend { .. } | Wish::Settle { .. } | Wish::Recover { .. } => true,
             Wish::Finish { ending, .. } => *ending != Ending::Released,
-            Wish::Claim { .. } | Wish::Ping { .. } => false,
+            Wish::Claim { .. } | Wish::Prune { .. } | Wish::Ping { .. } => false,
             #[cfg(test)]
             Wish::Run { durable, .. } => *durable,
         }
@@ -97,7 +134,9 @@ impl Wish {
             }
             Wish::Finish { key, epoch, ending, reply } => {
                 let result = apart(connection, |connection| records::finish(connection, owner, &key, epoch, &ending));
-                wrap(connection, result, |result| Answer::Finished { ended: (key, epoch, ending), result, reply })
+                let is_final = result.as_ref().is_err_and(Refusal::is_final);
+                let ended = (!is_final).then_some((key, epoch, ending));
+                wrap(connection, result, |result| Answer::Finished { ended, result, reply })
             }
             Wish::Settle { key, ending, reply } => {
                 let result = apart(connection, |connection| records::settle(connection, owner, &key, &ending));
@@ -111,6 +150,13 @@ impl Wish {
                     recovered
                 });
                 wrap(connection, result, |result| Answer::Recovered { result, reply })
+            }
+            Wish::Prune { before, reply } => {
+                let result = apart(connection, |connection| prune::prune(connection, tally, before));
+                if result.is_ok() {
+                    *tally = SessionTally::default();
+                }
+                wrap(connection, result, |result| Answer::Pruned { result, reply })
             }
             Wish::Ping { reply } => {
                 let result = apart(connection, |connection| {
@@ -140,6 +186,7 @@ impl Wish {
             Wish::Intend { reply, .. } | Wish::Ping { reply } => deliver(reply, Err(error.clone())),
             Wish::Settle { reply, .. } => deliver(reply, Err(error.clone())),
             Wish::Recover { reply, .. } => deliver(reply, Err(error.clone())),
+            Wish::Prune { reply, .. } => deliver(reply, Err(error.clone())),
             #[cfg(test)]
             Wish::Run { reply, .. } => deliver(reply, Err(error.clone())),
         }
@@ -148,19 +195,27 @@ impl Wish {
 }
 
 impl Answer {
-    /// Sends it after the commit. Returns the wish to give a claim back that nobody is there to use.
-    pub(super) fn send(self) -> Option<Wish> {
+    /// Sends it after the commit.
+    pub(super) fn send(self) -> Left {
         match self {
             Answer::Claimed { key, result, reply } => {
                 if let Err(Ok(Claimed::Fresh { epoch })) = reply.send(result) {
-                    return Some(finish_unheard(key, epoch, Ending::Released));
+                    return Left::GiveBack(finish_unheard(key, epoch, Ending::Released));
                 }
             }
-            Answer::Finished { result, reply, .. } | Answer::Done { result, reply } => deliver(reply, result),
+            Answer::Finished { ended, result, reply } => {
+                let failed = result.is_err();
+                deliver(reply, result);
+                if let (true, Some((key, epoch, ending))) = (failed, ended) {
+                    return Left::Again(finish_unheard(key, epoch, ending));
+                }
+            }
+            Answer::Done { result, reply } => deliver(reply, result),
             Answer::Settled { result, reply } => deliver(reply, result),
             Answer::Recovered { result, reply } => deliver(reply, result),
+            Answer::Pruned { result, reply } => deliver(reply, result),
         }
-        None
+        Left::Nothing
     }
 
     /// Sends the reason why the transaction did not come to be, instead of what was granted inside it.
@@ -168,13 +223,15 @@ impl Answer {
     pub(super) fn fail(self, error: &StoreError) -> Option<Wish> {
         match self {
             Answer::Claimed { reply, .. } => deliver(reply, Err(error.clone())),
-            Answer::Finished { ended: (key, epoch, ending), reply, .. } => {
+            Answer::Finished { ended: Some((key, epoch, ending)), reply, .. } => {
                 deliver(reply, Err(error.clone()));
                 return Some(finish_unheard(key, epoch, ending));
             }
+            Answer::Finished { ended: None, result, reply } => deliver(reply, result),
             Answer::Done { reply, .. } => deliver(reply, Err(error.clone())),
             Answer::Settled { reply, .. } => deliver(reply, Err(error.clone())),
             Answer::Recovered { reply, .. } => deliver(reply, Err(error.clone())),
+            Answer::Pruned { reply, .. } => deliver(reply, Err(error.clone())),
         }
         None
     }

@@ -9,13 +9,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 
-use super::errors::{from_sqlite, ledger_error};
+use super::errors::{from_sqlite, ledger_error, will_never_fit};
 use super::journal::{self, EncodedRow, SessionTally};
 use super::owner::OwnerLock;
 use super::queue::{Batch, Queue};
-use super::wish::{Answer, Wish};
+use super::wish::{Answer, Left, Wish};
 use crate::StoreError;
 
 /// Commits so far: the proof that many clients share one.
@@ -23,6 +23,8 @@ use crate::StoreError;
 pub(super) struct Counters {
     pub(super) commits: AtomicU64,
     pub(super) durable: AtomicU64,
+    /// Batches that the disk refused, in whole or in part.
+    pub(super) failed: AtomicU64,
 }
 
 /// The thread's belongings.
@@ -44,11 +46,12 @@ impl Writer {
             let rows = batch.rows.len();
             let written = catch_unwind(AssertUnwindSafe(|| self.write(batch, &mut full_sync)));
             failing = match written {
-                Ok(Ok(())) => {
+                Ok(Ok(again)) => {
                     self.queue.ended(rows);
-                    false
+                    self.put_aside(again)
                 }
                 Ok(Err((back, error))) => {
+                    self.counters.failed.fetch_add(1, Ordering::Relaxed);
                     if !failing {
                         tracing::warn!(error = %error.message, "the ledger cannot be written");
                     }
@@ -71,12 +74,23 @@ impl Writer {
         }
     }
 
-    /// Writes one batch and answers everybody in it. On failure the rows come back,
-    /// and the endings that were known.
-    fn write(&mut self, batch: Batch, full_sync: &mut bool) -> Result<(), (Batch, StoreError)> {
+    /// Keeps endings that SQLite refused one by one for a later batch. Returns whether there are any.
+    fn put_aside(&self, again: Vec<Wish>) -> bool {
+        // On the way out there is no later batch; the next recovery settles what they leave.
+        let failing = !again.is_empty() && !self.queue.is_closed();
+        if failing {
+            self.counters.failed.fetch_add(1, Ordering::Relaxed);
+            self.queue.put_aside(again);
+        }
+        failing
+    }
+
+    /// Writes one batch and answers everybody in it. Returns the endings that SQLite refused though it took
+    /// the rest. On failure the rows come back, and the endings that were known.
+    fn write(&mut self, batch: Batch, full_sync: &mut bool) -> Result<Vec<Wish>, (Batch, StoreError)> {
         let Batch { mut wishes, rows } = batch;
         if wishes.is_empty() && rows.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let durable = wishes.iter().any(Wish::is_durable);
         let mut answers = Vec::with_capacity(wishes.len());
@@ -85,8 +99,15 @@ impl Writer {
                 self.queue.count_dropped(lost);
                 self.counters.commits.fetch_add(1, Ordering::Relaxed);
                 self.counters.durable.fetch_add(u64::from(durable), Ordering::Relaxed);
-                answers.into_iter().filter_map(Answer::send).for_each(|unused| self.queue.wish(unused));
-                Ok(())
+                let mut again = Vec::new();
+                for left in answers.into_iter().map(Answer::send) {
+                    match left {
+                        Left::Nothing => {}
+                        Left::GiveBack(unused) => self.queue.wish(unused),
+                        Left::Again(ending) => again.push(ending),
+                    }
+                }
+                Ok(again)
             }
             Err(error) => {
                 if !self.connection.is_autocommit()
@@ -149,14 +170,6 @@ impl Writer {
         connection.prepare_cached("commit").and_then(|mut commit| commit.execute([])).map_err(sqlite)?;
         Ok(lost)
     }
-}
-
-/// The row itself is the trouble, not the disk.
-fn will_never_fit(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::TooBig | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
-    )
 }
 
 /// However the thread ends, nobody waits for it afterwards.

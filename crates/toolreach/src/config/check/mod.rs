@@ -117,13 +117,15 @@ pub(crate) fn check(draft: &mut Draft<'_>, digest: Digest) -> Option<Config> {
     if !draft.findings.is_empty() {
         return None;
     }
+    let (state, keep) = state?;
     Some(Config {
         digest,
         server: server?,
         tools: tools.into_iter().map(|tool| tool.declared).collect::<Option<_>>()?,
         callers,
         upstreams,
-        state: state?,
+        state,
+        keep,
         base: draft.base.to_owned(),
         secrets: std::mem::take(&mut draft.secrets),
     })

@@ -2,8 +2,12 @@
 
 use reach_core::{CallerId, Effect, Event, EventKind, JournalRow, RequestId, SessionId, ToolId, TraceId};
 
+use std::sync::atomic::Ordering;
+
 use crate::StoreError;
-use crate::ledger::sqlite::wish::Wish;
+use crate::ledger::sqlite::errors::ledger_error;
+use crate::ledger::sqlite::journal::SessionTally;
+use crate::ledger::sqlite::wish::{Left, Wish, finish_unheard};
 use crate::ledger::{Claim, Claimed, Ending, Ledger, RecordKey, SqliteLedger};
 
 fn ledger(folder: &tempfile::TempDir) -> SqliteLedger {
@@ -137,4 +141,47 @@ async fn a_statement_that_fails_undoes_itself_and_not_its_neighbours() {
     assert_eq!(one.await.unwrap(), Claimed::Fresh { epoch: 1 });
     assert_eq!(two.await.unwrap(), Claimed::Fresh { epoch: 1 });
     assert_eq!(ledger.claim(claim("one")).await.unwrap(), Claimed::InProgress, "its deletion was undone");
+}
+
+/// What is left of an ending after its batch was committed, and after its batch was rolled back.
+fn left_of(connection: &rusqlite::Connection, owner: &str, name: &str, epoch: u64) -> (bool, bool, bool) {
+    let grant = || {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let ending = Ending::Done { envelope: "x".into() };
+        let wish = Wish::Finish { key: key(name), epoch, ending, reply };
+        connection.execute_batch("begin").unwrap();
+        let (granted, given_up) = wish.grant(connection, owner, &mut SessionTally::default());
+        assert!(given_up.is_none());
+        connection.execute_batch("rollback").unwrap();
+        (granted, answer)
+    };
+    let (granted, mut answer) = grant();
+    let again = matches!(granted.send(), Left::Again(_));
+    let is_ok = answer.try_recv().unwrap().is_ok();
+    let (granted, _answer) = grant();
+    let kept = granted.fail(&ledger_error("the disk is full")).is_some();
+    (is_ok, again, kept)
+}
+
+#[tokio::test]
+async fn an_ending_that_the_record_refuses_is_not_tried_again_and_one_that_the_disk_refuses_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(&folder);
+    ledger.claim(claim("r")).await.unwrap();
+    let connection = crate::ledger::sqlite::schema::open_writer(&ledger.path).unwrap();
+    assert_eq!(
+        left_of(&connection, &ledger.owner, "r", 1),
+        (true, false, true),
+        "good, and kept while it is not written"
+    );
+    assert_eq!(left_of(&connection, &ledger.owner, "r", 2), (false, false, false), "another epoch");
+    assert_eq!(left_of(&connection, "somebody", "r", 1), (false, false, false), "another owner");
+    assert_eq!(left_of(&connection, &ledger.owner, "none", 1), (false, false, false), "no such record");
+    connection.execute_batch("pragma query_only = on").unwrap();
+    assert_eq!(left_of(&connection, &ledger.owner, "r", 1), (false, true, true), "SQLite refuses this one alone");
+    connection.execute_batch("pragma query_only = off").unwrap();
+    let (before, queue) = (ledger.counters.failed.load(Ordering::Relaxed), &ledger.queue);
+    queue.wish(finish_unheard(key("none"), 1, Ending::Released));
+    assert!(ledger.finish(key("r"), 2, Ending::Released).await.is_err());
+    assert_eq!(ledger.counters.failed.load(Ordering::Relaxed), before, "a refusal is no failure of the disk");
 }
