@@ -16,6 +16,7 @@ mod serve;
 mod sessions;
 mod settle;
 pub(crate) mod show;
+mod signals;
 mod timeline;
 mod tools;
 mod trace;
