@@ -1,6 +1,7 @@
 //! Identifiers as types, so that a tool's name can never be passed where a trace's is wanted.
 //!
-//! A [`ToolId`] is checked when made; the others are opaque text that callers may choose themselves.
+//! A [`ToolId`] is checked when made; the others are opaque text that callers may choose themselves. What a caller
+//! chose comes in through `parse`, on every surface alike; `new` is for text that was let in before.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ macro_rules! opaque_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Wraps text that a caller chose or a store returned.
+            /// Wraps text that was checked before, such as what a store returned; see `parse` for a caller's.
             pub fn new(text: impl AsRef<str>) -> Self {
                 Self(Arc::from(text.as_ref()))
             }
@@ -61,6 +62,57 @@ opaque_id!(
     /// The name under which an operator declared a caller.
     CallerId, "c_"
 );
+
+/// The longest request, session or trace id that a caller may choose, in characters.
+pub const ID_MAX: usize = 255;
+
+impl RequestId {
+    /// Takes an idempotency key that a caller chose: 1 to [`ID_MAX`] visible ASCII characters, since it
+    /// travels in a header.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        let fits = (1..=ID_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if fits { Ok(Self::new(text)) } else { Err(IdError::Key) }
+    }
+}
+
+impl SessionId {
+    /// Takes the name of a conversation that a caller chose: 1 to [`ID_MAX`] characters, none of them a control.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        named(text).map(Self::new)
+    }
+}
+
+impl TraceId {
+    /// Takes the name of a chain of cause that a caller chose: 1 to [`ID_MAX`] characters, none of them a control.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        named(text).map(Self::new)
+    }
+}
+
+fn named(text: &str) -> Result<&str, IdError> {
+    let fits = (1..=ID_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    if fits { Ok(text) } else { Err(IdError::Name) }
+}
+
+/// Why text that a caller chose cannot be an identifier. Reads on after the name of the field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// Of an idempotency key.
+    #[error("is not 1 to {ID_MAX} visible ASCII characters")]
+    Key,
+    /// Of a session or trace.
+    #[error("is not 1 to {ID_MAX} characters without control characters")]
+    Name,
+}
 
 /// The longest tool id, in characters. MCP allows 128; OpenAI's 64 is reached by mapping.
 pub const TOOL_ID_MAX: usize = 128;
@@ -140,6 +192,28 @@ mod tests {
         assert_eq!(ToolId::parse("todo/write"), Err(ToolIdError::Character('/')));
         assert_eq!(ToolId::parse(""), Err(ToolIdError::Empty));
         assert_eq!(ToolId::parse(&"x".repeat(129)), Err(ToolIdError::TooLong));
+    }
+
+    #[test]
+    fn a_key_is_visible_ascii_and_not_endless() {
+        for good in ["a", "\"8e03978e-40d5\"", &"k".repeat(255)] {
+            assert_eq!(RequestId::parse(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "a b", "schlüssel", "a\tb", &"k".repeat(256)] {
+            assert_eq!(RequestId::parse(bad), Err(IdError::Key), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_session_and_a_trace_are_named_in_any_script_without_control_characters() {
+        for good in ["a b", "会话", &"会".repeat(255)] {
+            assert_eq!(SessionId::parse(good).unwrap().as_str(), good);
+            assert_eq!(TraceId::parse(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "a\u{0}", "a\nb", "\u{1b}[2J", &"会".repeat(256)] {
+            assert_eq!(SessionId::parse(bad), Err(IdError::Name), "{bad}");
+            assert_eq!(TraceId::parse(bad), Err(IdError::Name), "{bad}");
+        }
     }
 
     #[test]

@@ -108,16 +108,6 @@ pub(crate) fn trace_of(traceparent: &str) -> Option<&str> {
     (known && !more && trace.bytes().any(|byte| byte != b'0')).then_some(trace)
 }
 
-/// Whether text may be the name of a session or trace: 1 to 255 characters, none of them a control.
-pub(crate) fn is_name(text: &str) -> bool {
-    (1..=255).contains(&text.chars().count()) && !text.chars().any(char::is_control)
-}
-
-/// Whether text may be an idempotency key: 1 to 255 visible ASCII characters.
-pub(crate) fn is_key(text: &str) -> bool {
-    (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,14 +127,6 @@ mod tests {
             &format!("00-{}-b7ad6b7169203331-01", id.to_uppercase()),
         ] {
             assert_eq!(trace_of(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_key_is_visible_ascii_and_not_endless() {
-        assert!(is_key("a") && is_key("\"8e03978e-40d5\"") && is_key(&"k".repeat(255)));
-        for bad in ["", "a b", "schlüssel", "a\tb", &"k".repeat(256)] {
-            assert!(!is_key(bad), "{bad}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The settings of one listener. The defaults are safe for a loopback gateway and a sane start for a
 /// public one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Where to listen. Port 0 takes a free one.
     pub listen: SocketAddr,

@@ -2,9 +2,10 @@
 //!
 //! - [`config`]: from the text of `reach.yaml` to checked values, all problems at once.
 //! - [`assemble`]: the only place that puts the parts together; the end-to-end tests use it, too.
-//! - [`reload`]: watches the file and swaps the tools without dropping a call.
+//! - [`reload`]: watches the file; [`adopt`]: swaps the tools and callers without dropping a call.
 //! - [`cli`]: the commands.
 
+pub mod adopt;
 pub mod assemble;
 pub mod cli;
 pub mod config;

@@ -13,13 +13,14 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use reach_core::exact::parse_arguments;
+use reach_core::ids::IdError;
 use reach_core::plan::Usage;
-use reach_core::{Object, Plan, SessionId, TraceId};
+use reach_core::{Object, Plan, RequestId, SessionId, TraceId};
 
 use super::refusal::{Refusal, answer};
 use super::{Surface, wire};
 use crate::auth::Identity;
-use crate::road::{error_body, is_key, is_name, trace_of};
+use crate::road::{error_body, trace_of};
 
 pub(super) async fn call(
     State(surface): State<Arc<Surface>>,
@@ -48,10 +49,10 @@ fn fill(plan: &mut Plan, headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal
     }
     let request = parse(body)?;
     if let Some(session_id) = request.session_id {
-        plan.session_id = SessionId::new(name("session_id", session_id)?);
+        plan.session_id = SessionId::parse(&session_id).map_err(|error| unfit("session_id", error))?;
     }
     if let Some(trace_id) = request.trace_id {
-        plan.trace_id = TraceId::new(name("trace_id", trace_id)?);
+        plan.trace_id = TraceId::parse(&trace_id).map_err(|error| unfit("trace_id", error))?;
     }
     if request.timeout_ms == Some(0) {
         return Err(wrong("timeout_ms is 0", "Leave timeout_ms out, or give the call at least one millisecond."));
@@ -65,7 +66,7 @@ fn fill(plan: &mut Plan, headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal
     plan.on_failure = request.on_failure.map(Into::into).unwrap_or_default();
     plan.step = request.step.unwrap_or_default();
     plan.question = request.question;
-    plan.usage = request.usage.map(|usage| Usage { input: usage.input, output: usage.output });
+    plan.usage = request.usage.map(usage).transpose()?;
     Ok(())
 }
 
@@ -73,13 +74,13 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let mut keys = headers.get_all("idempotency-key").iter();
     match (keys.next(), keys.next()) {
         (None, _) => Ok(None),
-        (Some(key), None) => match key.to_str() {
-            Ok(key) if is_key(key) => Ok(Some(key)),
-            _ => Err(wrong(
-                "the Idempotency-Key is not 1 to 255 visible ASCII characters",
-                "Use a UUID, a fresh one for each new request.",
-            )),
-        },
+        (Some(key), None) => {
+            let text = key.to_str().map_err(|_| IdError::Key);
+            let fit = text.and_then(|text| RequestId::parse(text).map(|_| text));
+            fit.map(Some).map_err(|error| {
+                wrong(format!("the Idempotency-Key {error}"), "Use a UUID, a fresh one for each new request.")
+            })
+        }
         (Some(_), Some(_)) => Err(wrong("there are two Idempotency-Key headers", "Send one.")),
     }
 }
@@ -89,15 +90,23 @@ fn parse(body: &[u8]) -> Result<wire::CallRequest, Refusal> {
     serde_json::from_slice(body).map_err(|error| wrong(format!("the body cannot be read: {error}"), SHAPE))
 }
 
-fn name(field: &str, text: String) -> Result<String, Refusal> {
-    if is_name(&text) {
-        Ok(text)
-    } else {
-        Err(wrong(
-            format!("{field} is not 1 to 255 characters without control characters"),
-            "Leave it out, or shorten it.",
-        ))
+/// Figures above this are a mistake: no model turn is a trillion tokens, and sums of them have to stay whole.
+const USAGE_MAX: u64 = 1 << 40;
+
+fn usage(given: wire::UsageFigures) -> Result<Usage, Refusal> {
+    for (field, tokens) in [("input", given.input), ("output", given.output)] {
+        if tokens > USAGE_MAX {
+            return Err(wrong(
+                format!("usage.{field} is {tokens} tokens; at most {USAGE_MAX} are taken"),
+                "Give the tokens of the one model turn that led to this call, or leave usage out.",
+            ));
+        }
     }
+    Ok(Usage { input: given.input, output: given.output })
+}
+
+fn unfit(field: &str, error: IdError) -> Refusal {
+    wrong(format!("{field} {error}"), "Leave it out, or shorten it.")
 }
 
 fn wrong(message: impl Into<String>, hint: &str) -> Refusal {
@@ -147,6 +156,12 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_usage_that_is_taken_reaches_the_plan() {
+        let plan = filled(&[], r#"{"usage":{"input":1099511627776,"output":1099511627776}}"#).unwrap();
+        assert_eq!(plan.usage, Some(Usage { input: 1 << 40, output: 1 << 40 }));
+    }
+
+    #[test]
     fn a_call_without_a_key_is_not_keyed() {
         let plan = filled(&[], "{}").unwrap();
         assert!(!plan.keyed_by_caller && plan.arguments.is_empty());
@@ -169,6 +184,9 @@ mod tests {
         check(&[], r#"{"priority":"urgent"}"#, "urgent");
         check(&[], r#"{"session_id":""}"#, "session_id");
         check(&[], r#"{"trace_id":"a\u0000"}"#, "trace_id");
+        check(&[], r#"{"usage":{"input":1099511627777,"output":0}}"#, "usage.input");
+        check(&[], r#"{"usage":{"input":0,"output":18446744073709551615}}"#, "usage.output");
+        check(&[], r#"{"usage":{"input":-1,"output":0}}"#, "");
         check(&[], r#"{"arguments":{"n":18446744073709551616}}"#, "18446744073709551616");
         check(&[], "", "");
         check(&[], "[]", "");

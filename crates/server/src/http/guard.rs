@@ -24,12 +24,15 @@ use tokio::time::timeout;
 use super::refusal::Refusal;
 use super::{Access, Surface, endpoints};
 use crate::auth::{Identity, Passage};
-use crate::road::is_key;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 pub(super) async fn guard(State(surface): State<Arc<Surface>>, request: Request, next: Next) -> Response {
-    let echo = request.headers().get(&X_REQUEST_ID).filter(|id| id.to_str().is_ok_and(is_key)).cloned();
+    let echo = request
+        .headers()
+        .get(&X_REQUEST_ID)
+        .filter(|id| id.to_str().is_ok_and(|id| RequestId::parse(id).is_ok()))
+        .cloned();
     let passage = match surface.gate.check(request.uri(), request.headers()) {
         Ok(passage) => passage,
         Err(intruder) => return named(refused(&request, intruder.into()), echo),

@@ -79,9 +79,11 @@ impl From<OnFailureWord> for OnFailure {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UsageFigures {
-    /// Tokens the model read.
+    /// Tokens the model read, at most 2^40.
+    #[schemars(range(max = 1_099_511_627_776_u64))]
     pub(crate) input: u64,
-    /// Tokens the model wrote.
+    /// Tokens the model wrote, at most 2^40.
+    #[schemars(range(max = 1_099_511_627_776_u64))]
     pub(crate) output: u64,
 }
 

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use reach_core::exact::parse_arguments;
-use reach_core::{Caller, Envelope, ErrorBody, ErrorCode, Object, Plan, SessionId, ToolId, TraceId};
+use reach_core::ids::IdError;
+use reach_core::{Caller, Envelope, ErrorBody, ErrorCode, Object, Plan, RequestId, SessionId, ToolId, TraceId};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
     ListToolsResult, PaginatedRequestParams, RequestMetaObject, ServerCapabilities, ServerConfig, SubscriptionFilter,
@@ -19,7 +20,11 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{convert, exactness, names};
-use crate::road::{Road, error_body, is_key, is_name, trace_of};
+use crate::road::{Road, error_body, trace_of};
+
+const KEY: &str = "reach/idempotency-key";
+const SESSION: &str = "reach/session-id";
+const TRACE: &str = "reach/trace-id";
 
 /// The server for one caller.
 pub(super) struct Handler {
@@ -46,11 +51,12 @@ impl Handler {
         let tool_id = self.tool_id(&request.name);
         let arguments: Object = request.arguments.unwrap_or_default();
         let mut plan = Plan::new(tool_id.as_str(), arguments, self.caller.clone());
-        let text = |key: &str, valid: fn(&str) -> bool, wanted: &str| match meta.get(key) {
+        let text = |key: &str| match meta.get(key) {
             None => Ok(None),
-            Some(Value::String(text)) if valid(text) => Ok(Some(text.as_str())),
-            Some(_) => Err(ErrorData::invalid_params(format!("_meta[\"{key}\"] has to be {wanted}"), None)),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(ErrorData::invalid_params(format!("_meta[\"{key}\"] has to be text"), None)),
         };
+        let unfit = |key: &str, error: IdError| ErrorData::invalid_params(format!("_meta[\"{key}\"] {error}"), None);
         let number =
             |key: &str| match meta.get(key) {
                 None => Ok(None),
@@ -58,21 +64,21 @@ impl Handler {
                     ErrorData::invalid_params(format!("_meta[\"{key}\"] has to be a number above 0"), None)
                 }),
             };
-        let named = "text of 1 to 255 characters";
-        if let Some(key) = text("reach/idempotency-key", is_key, "1 to 255 visible ASCII characters")? {
+        if let Some(key) = text(KEY)? {
+            RequestId::parse(key).map_err(|error| unfit(KEY, error))?;
             plan = plan.with_key(key);
         }
-        if let Some(session_id) = text("reach/session-id", is_name, named)? {
-            plan.session_id = SessionId::new(session_id);
+        if let Some(session_id) = text(SESSION)? {
+            plan.session_id = SessionId::parse(session_id).map_err(|error| unfit(SESSION, error))?;
         } else if let Some(session_id) = &self.session {
             plan.session_id = session_id.clone();
         }
-        if let Some(trace_id) = text("reach/trace-id", is_name, named)? {
-            plan.trace_id = TraceId::new(trace_id);
+        if let Some(trace_id) = text(TRACE)? {
+            plan.trace_id = TraceId::parse(trace_id).map_err(|error| unfit(TRACE, error))?;
         } else if let Some(trace_id) = meta.get_traceparent().and_then(trace_of) {
             plan.trace_id = TraceId::new(trace_id);
         }
-        plan.question = text("reach/question", |_| true, "text")?.map(str::to_owned);
+        plan.question = text("reach/question")?.map(str::to_owned);
         plan.timeout = number("reach/timeout-ms")?.map(Duration::from_millis);
         plan.step = number("reach/step")?.map_or(0, |step| u32::try_from(step).unwrap_or(u32::MAX));
         Ok(plan)

@@ -11,11 +11,16 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
-use http::Method;
+use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderValue};
+use http::{Method, StatusCode};
 use http_body_util::BodyExt;
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 
 use super::exactness;
 use super::handler::Handler;
@@ -43,13 +48,18 @@ pub(crate) fn mount<S: Clone + Send + Sync + 'static>(mount: &Mount) -> MethodRo
         let factory =
             move || Ok(Handler { road: road.clone(), caller: caller.clone(), session: None, stop: stop.clone() });
         let service = StreamableHttpService::new(factory, Arc::new(NeverSessionManager::default()), config);
-        let response: Response = service.handle(exact(request).await).await.map(Body::new);
+        let (request, body) = exact(request).await;
+        let response: Response = service.handle(request).await.map(Body::new);
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            // What `rmcp` cannot read it calls a wrong media type, in plain text.
+            return unreadable(&body).unwrap_or(response);
+        }
         response
     })
 }
 
-/// The request with its call marked, where a number in it cannot be held.
-async fn exact(request: Request) -> Request {
+/// The request with its call marked, where a number in it cannot be held, and its body.
+async fn exact(request: Request) -> (Request, Bytes) {
     let (mut parts, body) = request.into_parts();
     // The body was read by the guard: this neither waits nor fails.
     let bytes = body.collect().await.map(|collected| collected.to_bytes()).unwrap_or_default();
@@ -60,5 +70,21 @@ async fn exact(request: Request) -> Request {
         }
         None => bytes,
     };
-    Request::from_parts(parts, Body::from(bytes))
+    (Request::from_parts(parts, Body::from(bytes.clone())), bytes)
+}
+
+/// What is said about a body that is no message, as JSON-RPC says it; `None` if it is one.
+fn unreadable(body: &[u8]) -> Option<Response> {
+    let (code, message) = match serde_json::from_slice::<IgnoredAny>(body) {
+        Err(error) => (-32700, format!("the body is not JSON: {error}")),
+        Ok(_) if serde_json::from_slice::<ClientJsonRpcMessage>(body).is_ok() => return None,
+        Ok(_) if body.trim_ascii_start().starts_with(b"[") => {
+            (-32600, "a list is not taken: send one JSON-RPC message a request".to_owned())
+        }
+        Ok(_) => (-32600, "the body is not a JSON-RPC 2.0 message".to_owned()),
+    };
+    let id = serde_json::from_slice::<Value>(body).ok().and_then(|message| message.get("id").cloned());
+    let id = id.filter(|id| id.is_string() || id.is_i64() || id.is_u64()).unwrap_or_default();
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+    Some((StatusCode::BAD_REQUEST, axum::Json(error)).into_response())
 }

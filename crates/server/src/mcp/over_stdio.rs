@@ -53,6 +53,8 @@ pub async fn stream(
             Ok(service) => service,
             // A client that leaves before it has said anything has not done anything wrong.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            // Nor is it a failure to be told to stop before a client came.
+            Err(rmcp::service::ServerInitializeError::Cancelled) => return Ok(()),
             Err(error) => return Err(StdioError::Handshake(error.to_string())),
         };
         service.waiting().await.map(drop).map_err(|error| StdioError::Broken(error.to_string()))

@@ -299,3 +299,25 @@ async fn a_tool_that_was_removed_is_gone_at_once() {
         assert_eq!(call(&house, "", era, "echo", json!({})).await["error"]["code"], -32602);
     }
 }
+
+#[tokio::test]
+async fn a_body_that_is_no_message_is_answered_as_json_rpc_says() {
+    let house = House::local().await;
+    for (body, code, id) in [
+        ("", -32700, json!(null)),
+        ("{", -32700, json!(null)),
+        ("Server ready", -32700, json!(null)),
+        ("[]", -32600, json!(null)),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600, json!(null)),
+        ("1", -32600, json!(null)),
+        ("{}", -32600, json!(null)),
+        (r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, -32600, json!(7)),
+        (r#"{"jsonrpc":"2.0","id":"a","method":3}"#, -32600, json!("a")),
+    ] {
+        let post = house.http.post(house.url("/mcp")).header("accept", "application/json, text/event-stream");
+        let said = Said::of(post.header("content-type", "application/json").body(body)).await;
+        assert_eq!((said.status, said.header("content-type")), (400, Some("application/json")), "{body}: {said:?}");
+        assert_eq!(said.json["jsonrpc"], "2.0", "{body}: {said:?}");
+        assert_eq!((&said.json["error"]["code"], &said.json["id"]), (&json!(code), &id), "{body}: {said:?}");
+    }
+}

@@ -157,4 +157,8 @@ async fn serving_ends_with_the_input_or_with_the_order_to_stop() {
     let client = Client::start();
     drop((client.input, client.lines));
     timeout(Duration::from_secs(5), client.served).await.expect("still serving").unwrap().unwrap();
+
+    let client = Client::start();
+    client.stop.cancel();
+    timeout(Duration::from_secs(5), client.served).await.expect("still waiting for a client").unwrap().unwrap();
 }

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use reach_core::{Envelope, OnFailure, Plan, Priority, SessionId, TraceId, exact};
+use reach_core::ids::IdError;
+use reach_core::{Envelope, OnFailure, Plan, Priority, RequestId, SessionId, TraceId, exact};
 
+use super::signals::Signals;
 use super::{Common, Failure, output};
 use crate::assemble::assemble;
 use crate::config::Config;
@@ -59,10 +61,11 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     common.start_log("warn", output::LogFormat::Auto);
     let config = common.load()?;
     let plan = plan(arguments, &config, common)?;
+    let mut signals = Signals::install()?;
     let assembled = assemble(&config).await?;
     let envelope = tokio::select! {
         envelope = assembled.engine.call(plan) => Some(envelope),
-        _ = tokio::signal::ctrl_c() => None,
+        () = signals.end() => None,
     };
     // A write that was sent is finished and recorded before the process ends, interrupted or not.
     assembled.engine.drain(Duration::from_secs(30)).await;
@@ -76,6 +79,13 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
 }
 
 fn plan(given: Arguments, config: &Config, common: &Common) -> Result<Plan, Failure> {
+    let unfit = |flag: &str, error: IdError| common.usage(&format!("{flag} {error}"));
+    if let Some(key) = &given.key {
+        RequestId::parse(key).map_err(|error| unfit("--key", error))?;
+    }
+    let session = given.session.as_deref().map(SessionId::parse).transpose();
+    let session = session.map_err(|error| unfit("--session", error))?;
+    let trace = given.trace.as_deref().map(TraceId::parse).transpose().map_err(|error| unfit("--trace", error))?;
     let text = match given.arguments.as_str() {
         "-" => {
             let mut text = String::new();
@@ -101,11 +111,11 @@ fn plan(given: Arguments, config: &Config, common: &Common) -> Result<Plan, Fail
     if given.no_fallback {
         plan.on_failure = OnFailure::Return;
     }
-    if let Some(session) = &given.session {
-        plan.session_id = SessionId::new(session);
+    if let Some(session) = session {
+        plan.session_id = session;
     }
-    if let Some(trace) = &given.trace {
-        plan.trace_id = TraceId::new(trace);
+    if let Some(trace) = trace {
+        plan.trace_id = trace;
     }
     plan.step = given.step;
     plan.question = given.question;

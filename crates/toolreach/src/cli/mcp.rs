@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
+use super::signals::Signals;
 use super::{Common, Failure, output};
 use crate::assemble::assemble;
 
@@ -22,9 +23,21 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     common.start_log("warn", output::LogFormat::Auto);
     let config = common.load()?;
     let caller = common.caller(&config, arguments.caller.as_deref())?;
+    let mut signals = Signals::install()?;
     let assembled = assemble(&config).await?;
     let stop = CancellationToken::new();
-    reach_server::mcp::stdio(assembled.engine.clone(), caller, stop).await.map_err(anyhow::Error::from)?;
+    let served = {
+        let mut serving = std::pin::pin!(reach_server::mcp::stdio(assembled.engine.clone(), caller, stop.clone()));
+        tokio::select! {
+            served = &mut serving => served,
+            () = signals.end() => {
+                stop.cancel();
+                serving.await
+            }
+        }
+    };
+    // However it ended: a write that was sent is finished and recorded before the process ends.
     assembled.engine.drain(Duration::from_secs(10)).await;
+    served.map_err(anyhow::Error::from)?;
     Ok(ExitCode::SUCCESS)
 }

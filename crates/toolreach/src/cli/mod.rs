@@ -16,6 +16,7 @@ mod serve;
 mod sessions;
 mod settle;
 pub(crate) mod show;
+mod signals;
 mod tidy;
 mod timeline;
 mod tools;

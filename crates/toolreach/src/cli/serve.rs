@@ -4,13 +4,12 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Args;
-use reach_server::{Callers, Server};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use reach_server::Server;
 
+use super::signals::Signals;
 use super::{Common, Failure, output, tidy};
+use crate::adopt::Adopter;
 use crate::assemble::{self, Assembled};
-use crate::config::{Config, ProcessEnvironment, Report};
-use crate::reload;
 
 /// The arguments of `reach serve`.
 #[derive(Debug, Args)]
@@ -35,7 +34,7 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     let callers = assemble::callers(&config);
     reach_server::check_exposure(settings.listen.ip(), &callers).map_err(|error| common.usage(&error.to_string()))?;
 
-    let signals = Signals::install()?;
+    let mut signals = Signals::install()?;
     let stores = assemble::open_stores(&config)?;
     let Assembled { engine, recovered } = assemble::assemble_over(&config, stores.clone()).await?;
     if recovered.unknown > 0 {
@@ -54,11 +53,8 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
         ));
     }
 
-    let on_change = {
-        let (engine, callers) = (engine.clone(), callers.clone());
-        move |loaded: Result<Config, Report>| adopt(loaded, &engine, &callers, &stores)
-    };
-    let watching = tokio::spawn(reload::watch(common.config.clone(), ProcessEnvironment, config.digest, on_change));
+    let adopter = Adopter::new(&config, engine.clone(), callers, stores);
+    let watching = tokio::spawn(adopter.follow(common.config.clone()));
     let tidying = tokio::spawn(tidy::tidy(engine.ledger(), config.keep));
     let drained = server.serve(signals.stop()).await;
     watching.abort();
@@ -76,61 +72,4 @@ fn arm_crash_point(common: &Common) -> Result<(), Failure> {
         return Ok(());
     }
     Err(common.usage(&format!("REACH_CRASH_AT is not one of {}", reach_engine::crash::POINTS.join(", "))))
-}
-
-/// A changed file: a good one replaces the tools and callers, a bad one is reported and changes nothing.
-fn adopt(
-    loaded: Result<Config, Report>,
-    engine: &reach_engine::Engine,
-    callers: &Callers,
-    stores: &reach_engine::Stores,
-) {
-    let config = match loaded {
-        Ok(config) => config,
-        Err(report) => {
-            tracing::error!(
-                "the new configuration has problems and was not used; the old one stays\n{}",
-                report.render(false)
-            );
-            return;
-        }
-    };
-    match assemble::registry(&config, stores) {
-        Ok(registry) => {
-            assemble::replace_callers(callers, &config);
-            engine.replace(registry);
-            tracing::info!(
-                tools = config.tools.len(),
-                callers = config.callers.len(),
-                "the new configuration is in use"
-            );
-        }
-        Err(problems) => tracing::error!(?problems, "the new configuration cannot be used; the old one stays"),
-    }
-}
-
-/// The signals of a gateway. Taken over before it says that it is ready: from then on none of them may end it
-/// the hard way, not even a SIGHUP that comes before the file is watched.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    _hangup: Signal,
-}
-
-impl Signals {
-    fn install() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            _hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// Ctrl-C or SIGTERM.
-    async fn stop(mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

@@ -69,6 +69,9 @@ pub(crate) async fn session(ledger: &Arc<dyn Ledger>, session_id: &str) -> anyho
 /// What to try while the demo is up.
 pub(crate) fn what_next(gateway: &Gateway) -> anyhow::Result<()> {
     let (address, config) = (gateway.address, gateway.folder.join("reach.yaml"));
+    // This very program and a whole path: the commands work in any folder, and build nothing.
+    let program = word(&std::env::current_exe()?.to_string_lossy());
+    let config_word = word(&config.to_string_lossy());
     let config = config.display();
     line(&format!(
         "\n{}\n\
@@ -76,11 +79,33 @@ pub(crate) fn what_next(gateway: &Gateway) -> anyhow::Result<()> {
          \n    curl -s http://{address}/v1/tools\
          \n    curl -s http://{address}/v1/tools/inventory_query/calls -H 'content-type: application/json' \\\
          \n         -d '{{\"arguments\": {{\"sku\": \"B-04\"}}}}'\
-         \n    cargo run -q -- --config {config} call inventory_query '{{\"sku\": \"A-18\"}}'\
-         \n    cargo run -q -- --config {config} sessions show demo\
-         \n    cargo run -q -- --config {config} settle\
+         \n    {program} --config {config_word} call inventory_query '{{\"sku\": \"A-18\"}}'\
+         \n    {program} --config {config_word} sessions show demo\
+         \n    {program} --config {config_word} settle\
          \n\n  An MCP client connects to http://{address}/mcp. Change {config} and watch the tools follow.\
          \n  Ctrl-C stops everything.",
         output::strong("Your turn")
     ))
+}
+
+/// Text as one word of a shell.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:,@%=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::word;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        assert_eq!(word("/tmp/reach-demo-1/reach.yaml"), "/tmp/reach-demo-1/reach.yaml");
+        assert_eq!(word("/tmp/a b/it's"), r"'/tmp/a b/it'\''s'");
+        assert_eq!(word("/tmp/$(id)"), "'/tmp/$(id)'");
+    }
 }

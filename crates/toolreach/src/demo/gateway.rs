@@ -11,6 +11,7 @@ use reach_shop::smtp::MailSink;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::adopt::Adopter;
 use crate::assemble::{self, Assembled};
 use crate::config::{self, ProcessEnvironment};
 
@@ -29,13 +30,15 @@ pub struct Gateway {
     client: reqwest::Client,
     stop: CancellationToken,
     server: tokio::task::JoinHandle<()>,
+    watching: tokio::task::JoinHandle<std::io::Result<()>>,
 }
 
 /// The session under which the story's calls are recorded.
 pub(super) const SESSION: &str = "demo";
 
 impl Gateway {
-    /// Starts the shop, writes its configuration into `folder`, and starts the gateway on a free port.
+    /// Starts the shop, writes its configuration into `folder`, starts the gateway on a free port, and follows the
+    /// changes of that configuration as `reach serve` does. `folder` has to be ours: what is in it is overwritten.
     pub async fn start(folder: &Path) -> anyhow::Result<Self> {
         let orders = Orders::start(0).await.context("failed to start the order service")?;
         let mail = MailSink::start(0).await.context("failed to start the mail server")?;
@@ -44,18 +47,21 @@ impl Gateway {
         let config = config::load(&config_file, &ProcessEnvironment).map_err(|report| {
             anyhow::anyhow!("the demo's own configuration has problems:\n{}", report.render(false))
         })?;
-        let Assembled { engine, .. } = assemble::assemble(&config).await?;
+        let stores = assemble::open_stores(&config)?;
+        let Assembled { engine, .. } = assemble::assemble_over(&config, stores.clone()).await?;
         let mut settings = config.server.clone();
         settings.listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::bind(settings, engine.clone(), Callers::new([])).await?;
+        let callers = Callers::new([]);
+        let server = Server::bind(settings, engine.clone(), callers.clone()).await?;
         let address = server.address();
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         let server = tokio::spawn(async move {
             server.serve(stopped).await;
         });
+        let watching = tokio::spawn(Adopter::new(&config, engine.clone(), callers, stores).follow(config_file));
         let client = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Self { folder: folder.to_path_buf(), address, orders, mail, engine, client, stop, server })
+        Ok(Self { folder: folder.to_path_buf(), address, orders, mail, engine, client, stop, server, watching })
     }
 
     /// One call over the HTTP API, as any agent would make it.
@@ -71,6 +77,7 @@ impl Gateway {
 
     /// Stops taking calls, finishes those under way, writes the journal to its end.
     pub async fn stop(self) -> anyhow::Result<()> {
+        self.watching.abort();
         self.stop.cancel();
         self.server.await?;
         Ok(())

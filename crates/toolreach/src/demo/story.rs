@@ -129,7 +129,7 @@ impl Teller<'_> {
         let again = self.call("notification_email_send", mail, Some("mail-1")).await?;
         show::headline(&again)?;
         self.narrate(&format!(
-            "Mails the server has: {}. A person settles it: reach settle",
+            "Mails the server has: {}. What became of it is for a person to find out and settle.",
             self.gateway.mail.mails().len()
         ))
     }

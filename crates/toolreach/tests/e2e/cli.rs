@@ -254,31 +254,6 @@ async fn the_schemas_are_the_checked_in_files() {
     assert_eq!(json["errors"].as_array().unwrap().len(), reach_core::error::TABLE.len());
 }
 
-#[tokio::test]
-async fn the_demo_tells_its_whole_story_and_ends() {
-    let folder = tempfile::tempdir().unwrap();
-    let shop = folder.path().join("shop");
-    let ran = run(folder.path(), &["demo", "--once", "--folder", shop.to_str().unwrap()]).await.exits(0);
-    for words in [
-        "INVALID_ARGUMENTS",
-        "UPSTREAM_UNAVAILABLE",
-        "UNREACHABLE",
-        "IDEMPOTENCY_MISMATCH",
-        "OUTCOME_UNKNOWN",
-        "ok  order_status_query",
-        "replayed",
-        "served by order_status_query_v2",
-        "Refunds the shop made: 1",
-        "Mails the server has: 1",
-    ] {
-        assert!(ran.out.contains(words), "{words}: {}", ran.out);
-    }
-    assert!(ran.err.is_empty(), "{}", ran.err);
-    // What it left behind can be read by every other command.
-    let ran = run(&shop, &["sessions", "show", "demo"]).await.exits(0);
-    assert!(ran.out.contains("refund_create"), "{ran:?}");
-}
-
 /// A folder in which a read worked, a read failed and the outcome of a write is unknown.
 async fn lived(upstream: &Server) -> TempDir {
     let folder = folder(&format!(
@@ -411,4 +386,29 @@ async fn mcp_over_stdio_speaks_both_eras_and_nothing_else() {
     assert_eq!(mcp.end().await, 0);
     let recorded = run(folder.path(), &["sessions", "--json"]).await.exits(0).json();
     assert!(!recorded["sessions"].as_array().unwrap().is_empty(), "what came over MCP is in the journal as well");
+}
+
+#[tokio::test]
+async fn an_id_that_no_surface_would_take_is_wrong_use() {
+    let upstream = Server::start().await.unwrap();
+    let folder = folder(&format!(
+        r#"{{version: 1, tools: [{{tool_id: look, description: Reads., http: {{url: "{}/look"}}}}]}}"#,
+        upstream.url("")
+    ));
+    let long = "k".repeat(256);
+    for (flag, bad) in [
+        ("--key", ""),
+        ("--key", "a b"),
+        ("--key", "schlüssel"),
+        ("--key", &long),
+        ("--session", ""),
+        ("--session", "a\nb"),
+        ("--trace", "\u{1b}[2J"),
+        ("--trace", &long),
+    ] {
+        let ran = run(folder.path(), &["call", "look", flag, bad]).await.exits(2);
+        assert!(ran.err.contains(flag) && ran.out.is_empty(), "{ran:?}");
+    }
+    assert_eq!(upstream.requests().len(), 0);
+    run(folder.path(), &["call", "look", "--key", "k-1", "--session", "会话 1", "--trace", "t"]).await.exits(0);
 }

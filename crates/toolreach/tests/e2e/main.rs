@@ -6,9 +6,11 @@
 
 mod cases;
 mod cli;
+mod demo;
 mod docs;
 mod field;
 mod listing;
 mod secrets;
 mod serve;
+mod signals;
 mod support;

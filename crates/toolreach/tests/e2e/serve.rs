@@ -261,3 +261,43 @@ async fn what_is_older_than_keep_says_is_forgotten_at_the_start_and_the_rest_is_
         gateway.stop().await;
     }
 }
+
+#[tokio::test]
+async fn a_file_that_loses_its_callers_does_not_open_a_running_gateway() {
+    let upstream = Server::start().await.unwrap();
+    let mut text: Value = serde_json::from_str(&tools(&upstream, &["look"])).unwrap();
+    text["callers"] = json!({"reader": {"key": "reader-key-0123456789", "scopes": ["*"]}});
+    let folder = folder(&text.to_string());
+    let gateway = Gateway::start(folder.path(), &[]).await;
+    write(folder.path(), &tools(&upstream, &["look", "more"]));
+    gateway.process.says("declares no callers").await;
+    assert!(gateway.process.err().contains("Restart"), "{}", gateway.process.err());
+    assert_eq!(gateway.request("look", &json!({})).send().await.unwrap().status(), 401);
+    let keyed = |tool: &str| gateway.request(tool, &json!({})).bearer_auth("reader-key-0123456789").send();
+    assert_eq!(keyed("look").await.unwrap().status(), 200);
+    assert_eq!(keyed("more").await.unwrap().status(), 404, "the old configuration stays, whole");
+
+    text["callers"] = json!({"other": {"key": "other-key-0123456789", "scopes": ["*"]}});
+    write(folder.path(), &text.to_string());
+    gateway.process.says("the new configuration is in use").await;
+    assert_eq!(keyed("look").await.unwrap().status(), 401, "callers can still be exchanged");
+}
+
+#[tokio::test]
+async fn sections_that_need_a_restart_are_named_and_the_rest_is_used() {
+    let upstream = Server::start().await.unwrap();
+    let folder = folder(&tools(&upstream, &["look"]));
+    let gateway = Gateway::start(folder.path(), &[]).await;
+    let mut text: Value = serde_json::from_str(&tools(&upstream, &["look", "more"])).unwrap();
+    write(folder.path(), &text.to_string());
+    gateway.process.says("the new configuration is in use").await;
+    assert!(!gateway.process.err().contains("need a restart"), "{}", gateway.process.err());
+    text["server"] = json!({"max_body_bytes": 2048});
+    text["state"] = json!({"blobs": "file:elsewhere"});
+    text["tools"].as_array_mut().unwrap().remove(1);
+    write(folder.path(), &text.to_string());
+    gateway.process.says("server, state").await;
+    assert!(gateway.process.err().contains("need a restart"), "{}", gateway.process.err());
+    assert_eq!(gateway.tools().await, ["look", "read_result"]);
+    assert!(!folder.path().join("elsewhere").exists());
+}

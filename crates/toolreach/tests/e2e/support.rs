@@ -205,6 +205,11 @@ impl Running {
         Self { out: gather(out), err: gather(err), child }
     }
 
+    /// Its input, where that is a pipe; once.
+    pub(crate) fn input(&mut self) -> ChildStdin {
+        self.child.stdin.take().expect("its input is a pipe")
+    }
+
     pub(crate) fn out(&self) -> String {
         self.out.lock().clone()
     }
