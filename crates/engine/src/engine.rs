@@ -54,6 +54,7 @@ struct Inner {
     changes: watch::Sender<u64>,
     calls: TaskTracker,
     draining: AtomicBool,
+    notice: parking_lot::Mutex<Option<String>>,
 }
 
 impl Engine {
@@ -65,6 +66,7 @@ impl Engine {
             changes: watch::Sender::new(0),
             calls: TaskTracker::new(),
             draining: AtomicBool::new(false),
+            notice: parking_lot::Mutex::new(None),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -134,7 +136,7 @@ impl Engine {
     /// Health of tools, breakers and stores.
     pub async fn health(&self) -> HealthReport {
         let stores = &self.inner.stores;
-        let mut degraded = Vec::new();
+        let mut degraded: Vec<String> = self.inner.notice.lock().clone().into_iter().collect();
         let tools = stores.board.health().await.unwrap_or_else(|error| {
             degraded.push(error.to_string());
             Vec::new()
@@ -148,6 +150,11 @@ impl Engine {
             degraded.push(format!("{dropped} journal rows were dropped: the disk does not keep up"));
         }
         HealthReport { tools, breakers, degraded }
+    }
+
+    /// Something about this gateway that whoever looks at its health should know, until it is taken back.
+    pub fn notice(&self, words: Option<String>) {
+        *self.inner.notice.lock() = words;
     }
 
     /// Sets a breaker by hand: `ForcedOpen`, `Disabled`, or `Closed` to give it back to itself. `None` when

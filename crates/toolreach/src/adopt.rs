@@ -56,6 +56,16 @@ impl Adopter {
 
     /// Takes what was read of a changed file, and logs what came of it.
     pub fn adopt(&self, loaded: Result<Config, Report>) -> Adopted {
+        let adopted = self.try_adopt(loaded);
+        // Whoever is woken up at night looks at the health first.
+        self.engine.notice(match adopted {
+            Adopted::InUse { .. } => None,
+            Adopted::Refused => Some("the configuration on disk was refused; an older one is in use".to_owned()),
+        });
+        adopted
+    }
+
+    fn try_adopt(&self, loaded: Result<Config, Report>) -> Adopted {
         let config = match loaded {
             Ok(config) => config,
             Err(report) => {

@@ -10,7 +10,7 @@ use reach_core::{Envelope, OnFailure, Plan, Priority, RequestId, SessionId, Trac
 
 use super::signals::Signals;
 use super::{Common, Failure, output};
-use crate::assemble::assemble;
+use crate::assemble::assemble_over;
 use crate::config::Config;
 
 /// The arguments of `reach call`.
@@ -62,7 +62,7 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     let config = common.load()?;
     let plan = plan(arguments, &config, common)?;
     let mut signals = Signals::install()?;
-    let assembled = assemble(&config).await?;
+    let assembled = assemble_over(&config, common.open_stores(&config)?).await?;
     let envelope = tokio::select! {
         envelope = assembled.engine.call(plan) => Some(envelope),
         () = signals.end() => None,
@@ -73,7 +73,10 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     if common.json {
         output::print_json(&envelope)?;
     } else {
-        output::print(&readable(&envelope))?;
+        // The headline is for the person; what can be piped on is the envelope alone.
+        output::say(&format!("{}\n", headline(&envelope)));
+        let body = serde_json::to_string_pretty(&envelope).map_err(anyhow::Error::from)?;
+        output::print(&format!("{body}\n"))?;
     }
     Ok(if envelope.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -120,12 +123,6 @@ fn plan(given: Arguments, config: &Config, common: &Common) -> Result<Plan, Fail
     plan.step = given.step;
     plan.question = given.question;
     Ok(plan)
-}
-
-/// The envelope for a person: a headline on how it went, then the whole envelope, indented.
-fn readable(envelope: &Envelope) -> String {
-    let body = serde_json::to_string_pretty(envelope).unwrap_or_default();
-    format!("{}\n{body}\n", headline(envelope))
 }
 
 /// One line that says how a call went.

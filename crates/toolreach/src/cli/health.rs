@@ -13,7 +13,6 @@ use reach_journal::health::{BreakerState, Health, summaries};
 use reach_store::Ledger;
 
 use super::{Common, Failure, output};
-use crate::assemble;
 
 /// The arguments of `reach health`.
 #[derive(Debug, Args)]
@@ -29,7 +28,7 @@ const ROWS_MAX: u32 = 200_000;
 pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCode, Failure> {
     common.start_log("warn", output::LogFormat::Auto);
     let config = common.load()?;
-    let ledger = assemble::open_stores(&config)?.ledger;
+    let ledger = common.open_stores(&config)?.ledger;
     loop {
         let now_ms = chrono::Utc::now().timestamp_millis() as u64;
         let health = look(ledger.as_ref(), now_ms).await?;

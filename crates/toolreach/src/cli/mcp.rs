@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::signals::Signals;
 use super::{Common, Failure, output};
-use crate::assemble::assemble;
+use crate::assemble::assemble_over;
 
 /// The arguments of `reach mcp`.
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     let config = common.load()?;
     let caller = common.caller(&config, arguments.caller.as_deref())?;
     let mut signals = Signals::install()?;
-    let assembled = assemble(&config).await?;
+    let assembled = assemble_over(&config, common.open_stores(&config)?).await?;
     let stop = CancellationToken::new();
     let served = {
         let mut serving = std::pin::pin!(reach_server::mcp::stdio(assembled.engine.clone(), caller, stop.clone()));

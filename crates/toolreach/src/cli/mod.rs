@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reach_core::Caller;
 
+use crate::assemble;
 use crate::config::{self, Config, ProcessEnvironment};
 
 /// The layer through which any LLM agent reaches real systems reliably.
@@ -185,6 +186,11 @@ impl Common {
         config::load(path, &ProcessEnvironment).map_err(|report| {
             Failure::Usage(if self.json { report.to_json().to_string() } else { report.render(output::is_coloured()) })
         })
+    }
+
+    /// Opens the stores; one that cannot be opened is a matter of configuration: exit code 2.
+    fn open_stores(&self, config: &Config) -> Result<reach_engine::Stores, Failure> {
+        assemble::open_stores(config).map_err(|error| self.usage(&format!("the state cannot be opened\n{error:#}")))
     }
 
     /// Wrong use: exit code 2.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use tracing_subscriber::EnvFilter;
 
 use super::Colour;
@@ -92,11 +92,17 @@ pub(crate) fn strong(text: &str) -> String {
 /// A table with a head line and no frame that would get in the way of copying.
 pub(crate) fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    if table.width().is_none() {
-        table.set_width(120);
-    }
+    // In a pipe nothing is wrapped, so that a line can be searched; on a terminal it is wrapped to fit.
+    let arrangement = match std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+        true => ContentArrangement::Dynamic,
+        false => ContentArrangement::Disabled,
+    };
+    table.load_style(presets::NOTHING).set_content_arrangement(arrangement);
     table.set_header(head.iter().map(|title| title.to_uppercase()).collect::<Vec<_>>());
+    // Whatever is wrapped, it is not the name that a person copies.
+    if let Some(names) = table.column_mut(0) {
+        names.set_constraint(ColumnConstraint::ContentWidth);
+    }
     table
 }
 

@@ -35,17 +35,24 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     reach_server::check_exposure(settings.listen.ip(), &callers).map_err(|error| common.usage(&error.to_string()))?;
 
     let mut signals = Signals::install()?;
-    let stores = assemble::open_stores(&config)?;
+    let stores = common.open_stores(&config)?;
     let Assembled { engine, recovered } = assemble::assemble_over(&config, stores.clone()).await?;
     if recovered.unknown > 0 {
-        tracing::warn!(
-            writes = recovered.unknown,
-            "the last run ended in the middle of writes; their outcome is unknown: see `reach settle`"
-        );
+        tracing::warn!(writes = recovered.unknown, "the last run ended in the middle of writes");
     }
-    let server = Server::bind(settings, engine.clone(), callers.clone()).await.map_err(anyhow::Error::from)?;
+    let unsettled = stores.ledger.unsettled(1_000).await?.len();
+    if unsettled > 0 {
+        tracing::warn!(writes = unsettled, "the outcome of writes is unknown: see `reach settle`");
+    }
+    let server = Server::bind(settings, engine.clone(), callers.clone()).await.map_err(|error| {
+        common.usage(&format!(
+            "{:#}\n  fix: stop what listens there, or choose another address with --listen",
+            anyhow::Error::from(error)
+        ))
+    })?;
     tracing::info!(address = %server.address(), tools = config.tools.len(), callers = config.callers.len(), "ready");
-    if !common.quiet {
+    // A log that is shipped elsewhere holds log lines only.
+    if !common.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         output::say(&format!(
             "reach {} listens on {}\n  tools    http://{1}/v1/tools\n  mcp      http://{1}/mcp\n  stop with Ctrl-C\n",
             env!("CARGO_PKG_VERSION"),
@@ -59,7 +66,7 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     let drained = server.serve(signals.stop()).await;
     watching.abort();
     tidying.abort();
-    tracing::info!(?drained, "stopped");
+    tracing::info!(calls_left = drained.calls_left, connections_cut = drained.connections_cut, "stopped");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,7 +8,6 @@ use reach_journal::timeline::Timeline;
 use serde_json::json;
 
 use super::{Common, Failure, output};
-use crate::assemble;
 
 /// The arguments of `reach sessions`.
 #[derive(Debug, Args)]
@@ -32,7 +31,7 @@ enum Action {
 pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCode, Failure> {
     common.start_log("warn", output::LogFormat::Auto);
     let config = common.load()?;
-    let ledger = assemble::open_stores(&config)?.ledger;
+    let ledger = common.open_stores(&config)?.ledger;
     if let Some(Action::Show { id }) = arguments.action {
         let rows = ledger.session(SessionId::new(&id)).await?;
         if rows.is_empty() {

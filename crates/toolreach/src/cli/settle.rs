@@ -8,7 +8,6 @@ use reach_store::ledger::{Ending, RecordKey, Unsettled};
 use serde_json::json;
 
 use super::{Common, Failure, output};
-use crate::assemble;
 
 /// The arguments of `reach settle`.
 #[derive(Debug, Args)]
@@ -40,7 +39,7 @@ struct Record {
 pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCode, Failure> {
     common.start_log("warn", output::LogFormat::Auto);
     let config = common.load()?;
-    let ledger = assemble::open_stores(&config)?.ledger;
+    let ledger = common.open_stores(&config)?.ledger;
     // What a crash left behind becomes visible here, too.
     ledger.recover().await?;
     let unsettled = ledger.unsettled(1_000).await?;
@@ -62,8 +61,8 @@ pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCod
     if common.json {
         output::print_json(&json!({ "request_id": found.request_id, "tool": found.tool_id, "done": done }))?;
     } else {
-        let words = if done { "answered ok from now on" } else { "may be sent again" };
-        output::print(&format!("{} {} is {words}\n", output::good("settled:"), found.request_id))?;
+        let words = if done { "is answered ok from now on" } else { "may be sent again" };
+        output::print(&format!("{} {} {words}\n", output::good("settled:"), found.request_id))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,6 @@ use reach_core::{EventKind, JournalRow, TraceId};
 use serde_json::json;
 
 use super::{Common, Failure, output};
-use crate::assemble;
 
 /// The arguments of `reach trace`.
 #[derive(Debug, Args)]
@@ -19,7 +18,7 @@ pub(super) struct Arguments {
 pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCode, Failure> {
     common.start_log("warn", output::LogFormat::Auto);
     let config = common.load()?;
-    let ledger = assemble::open_stores(&config)?.ledger;
+    let ledger = common.open_stores(&config)?.ledger;
     let rows = ledger.trace(TraceId::new(&arguments.id)).await?;
     if rows.is_empty() {
         return Err(Failure::Failed(anyhow::anyhow!("nothing was recorded under the trace `{}`", arguments.id)));

@@ -69,7 +69,7 @@ impl Teller<'_> {
     async fn a_dead_upstream(&mut self) -> anyhow::Result<()> {
         self.chapter(
             "A dead upstream",
-            "The order service is switched off. Three failures in a row open its breaker; from then on nothing is sent.",
+            "The order service is switched off. With the stall before, that makes three failures in a row: its breaker opens, and nothing more is sent.",
         )
         .await?;
         self.gateway.orders.set_mode(orders::Mode::Down).await?;
