@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use reach_core::{Object, SentMark};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::place::Login;
 use super::rows::Caps;
@@ -21,6 +22,9 @@ pub(super) struct Job<'a> {
     pub(super) arguments: &'a Object,
     /// Run it where nothing can be changed.
     pub(super) reads: bool,
+    /// When the attempt began.
+    pub(super) begun: Instant,
+    /// The time it has, from its beginning.
     pub(super) timeout: Duration,
     /// Whom to log in as.
     pub(super) login: Login,
@@ -34,9 +38,12 @@ impl Job<'_> {
         self.parameters.iter().map(|name| (name.as_str(), self.arguments.get(name).unwrap_or(&Value::Null)))
     }
 
-    /// Milliseconds until the server has to stop by itself, at least one: zero would mean never.
+    /// Milliseconds from now until the server has to stop by itself, at least one: zero would mean never.
+    /// Connecting and preparing have taken their part.
     pub(super) fn timeout_ms(&self) -> u64 {
-        u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX).clamp(1, 86_400_000)
+        u64::try_from(self.timeout.saturating_sub(self.begun.elapsed()).as_millis())
+            .unwrap_or(u64::MAX)
+            .clamp(1, 86_400_000)
     }
 }
 

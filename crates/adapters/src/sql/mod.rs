@@ -200,6 +200,7 @@ impl Sql {
             parameters: &self.statement.parameters,
             arguments: &attempt.arguments,
             reads: self.reads,
+            begun: tokio::time::Instant::now(),
             timeout: attempt.timeout,
             login,
             caps: self.caps,

@@ -186,6 +186,8 @@ impl Stage {
     async fn health(&mut self, wanted: Health) {
         self.bench.turn(State::Broken(For::Ever)).await;
         self.call("in_a_row", "row").await;
+        // A write that arrived is in the way of the next.
+        self.bench.turn(State::Broken(For::Ever)).await;
         self.call("in_a_window", "window").await;
         let seen = (self.breaker("in_a_row").await, self.breaker("in_a_window").await);
         let (row, window) = match wanted {
