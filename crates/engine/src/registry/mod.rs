@@ -7,6 +7,8 @@ mod tool;
 mod upstream;
 
 use std::collections::HashMap;
+use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -36,7 +38,8 @@ impl Registry {
     ) -> Result<Self, Vec<Problem>> {
         let mut registry = Self { scrubber, ..Self::default() };
         let mut problems = Vec::new();
-        for (index, tool) in declared.into_iter().enumerate() {
+        let mut tools = Vec::with_capacity(declared.len());
+        for tool in declared {
             let target = tool.adapter.target().to_owned();
             let settings = upstreams.get(&target).copied().unwrap_or_default();
             let upstream = registry
@@ -44,7 +47,10 @@ impl Registry {
                 .entry(target.clone())
                 .or_insert_with(|| Arc::new(Upstream::new(target, settings)))
                 .clone();
-            match Tool::compile(tool, upstream) {
+            tools.push((tool, upstream));
+        }
+        for (index, compiled) in compile(tools).into_iter().enumerate() {
+            match compiled {
                 Ok(tool) => {
                     let folded = tool.spec.tool_id.folded();
                     if registry.tools.contains_key(&folded) {
@@ -105,6 +111,29 @@ impl Registry {
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tools.values()
     }
+}
+
+/// Tools that are worth a thread of their own.
+const SHARE_MIN: usize = 32;
+
+/// Compiles all, in order, on every processor: with hundreds of tools a start and a reload wait for this.
+fn compile(tools: Vec<(Declared, Arc<Upstream>)>) -> Vec<Result<Tool, Vec<Problem>>> {
+    let each =
+        |tools: Vec<_>| -> Vec<_> { tools.into_iter().map(|(tool, upstream)| Tool::compile(tool, upstream)).collect() };
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let share = tools.len().div_ceil(processors).max(SHARE_MIN);
+    if tools.len() <= share {
+        return each(tools);
+    }
+    let mut rest = tools.into_iter();
+    std::thread::scope(|scope| {
+        let mut parts = Vec::with_capacity(processors);
+        while rest.len() > 0 {
+            let part = rest.by_ref().take(share).collect();
+            parts.push(scope.spawn(move || each(part)));
+        }
+        parts.into_iter().flat_map(|part| part.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
 impl std::fmt::Debug for Registry {

@@ -117,6 +117,11 @@ impl Adapter for Body {
     }
 }
 
+/// An adapter in front of this upstream.
+pub(crate) fn body(upstream: &Arc<Upstream>) -> Arc<dyn Adapter> {
+    Arc::new(Body(Arc::clone(upstream)))
+}
+
 /// A tool with one string argument `id`.
 pub(crate) fn tool(name: &str, effect: Effect) -> ToolSpec {
     let schema = json!({

@@ -9,6 +9,7 @@
 mod cancel;
 mod fallback;
 mod fixture;
+mod many_tools;
 mod once;
 mod reachable;
 mod refused;
