@@ -8,6 +8,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::json;
 
 use super::{Common, Failure, output};
+use crate::assemble;
 
 /// The arguments of `reach doctor`.
 #[derive(Debug, Args)]
@@ -31,7 +32,7 @@ struct Finding {
 pub(super) async fn run(arguments: Arguments, common: &Common) -> Result<ExitCode, Failure> {
     common.start_log("warn", output::LogFormat::Auto);
     let config = common.load()?;
-    let stores = common.open_stores(&config)?;
+    let stores = assemble::open_stores(&config)?;
     let timeout = Duration::from_millis(arguments.timeout_ms);
     let progress = output::progress(config.tools.len() as u64 + 1, common.quiet || common.json);
 

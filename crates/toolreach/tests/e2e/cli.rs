@@ -51,7 +51,8 @@ async fn init_writes_a_configuration_that_works_as_it_is() {
         json["tools"].as_array().unwrap().iter().map(|tool| tool["tool_id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["search_notes", "read_note", "disk_usage"]);
     let ran = run(folder.path(), &["call", "search_notes", r#"{"query": "first call"}"#]).await.exits(0);
-    assert!(ran.out.starts_with("ok") && ran.out.contains("welcome.md"), "{ran:?}");
+    assert!(ran.err.starts_with("ok") && ran.out.contains("welcome.md"), "{ran:?}");
+    assert_eq!(ran.json()["status"], "ok", "what can be piped on is the envelope alone");
     run(folder.path(), &["call", "disk_usage"]).await.exits(0);
 }
 
@@ -150,7 +151,7 @@ async fn a_call_may_do_without_the_stand_in_and_as_a_declared_caller() {
         standby.url("")
     ));
     let (people, envelope) = both(folder.path(), &["call", "look"], 0).await;
-    assert!(people.out.contains("served by look_2"), "{people:?}");
+    assert!(people.err.contains("served by look_2"), "{people:?}");
     assert_eq!(envelope["meta"]["served_by"], "look_2");
     let ran = run(folder.path(), &["call", "look", "--no-fallback", "--json"]).await.exits(1);
     assert_eq!(ran.json()["error"]["code"], "UPSTREAM_ERROR");
@@ -204,7 +205,7 @@ async fn colour_is_for_terminals_and_for_whoever_insists() {
     let plain = run(folder.path(), &call).await.exits(0);
     assert!(!plain.out.contains(ESCAPE), "{plain:?}");
     let forced = run(folder.path(), &[&call[..], &["--color", "always"]].concat()).await.exits(0);
-    assert!(forced.out.contains(ESCAPE), "{forced:?}");
+    assert!(forced.err.contains(ESCAPE), "{forced:?}");
     let never = run(folder.path(), &[&call[..], &["--color", "never"]].concat()).await.exits(0);
     assert!(!never.out.contains(ESCAPE));
     let quiet = finish(reach(folder.path()).args(call).env("NO_COLOR", "1")).await.exits(0);

@@ -240,6 +240,9 @@ impl Running {
     }
 }
 
+/// What stands before the address in the line that says ready.
+const ADDRESS: &str = "\"message\":\"ready\",\"address\":\"";
+
 /// `reach serve` on a free port.
 pub(crate) struct Gateway {
     pub(crate) process: Running,
@@ -256,9 +259,10 @@ impl Gateway {
 
     pub(crate) async fn start_with(command: &mut Command) -> Self {
         let process = Running::start(command);
-        process.says("listens on ").await;
+        // What goes to a pipe is the log alone, one JSON object a line.
+        process.says(ADDRESS).await;
         let words = process.err();
-        let address = words.split("listens on ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+        let address = words.split(ADDRESS).nth(1).unwrap().split('"').next().unwrap().to_owned();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { process, address, http }
     }

@@ -104,8 +104,8 @@ impl House {
             let log = Arc::clone(&log);
             move || {
                 for line in lines.map_while(Result::ok) {
-                    if let Some((_, address)) = line.split_once(" listens on ") {
-                        let _ = told.send(address.trim().to_owned());
+                    if let Some((_, rest)) = line.split_once("\"message\":\"ready\",\"address\":\"") {
+                        let _ = told.send(rest.split('"').next().unwrap_or_default().to_owned());
                     }
                     log.lock().unwrap().push(line);
                 }
