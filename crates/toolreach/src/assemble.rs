@@ -46,7 +46,7 @@ pub fn registry(config: &Config, stores: &Stores) -> Result<Registry, Vec<Proble
     let (spec, adapter) =
         reach_engine::builtin::read_result::tool(Arc::clone(&stores.blobs), reach_core::tool::MAX_RESULT_LENGTH);
     let mut tools = config.tools.clone();
-    tools.push(Declared { spec, adapter, credential: None });
+    tools.push(Declared { spec, adapter, credential: None, check: None });
     Registry::build(tools, &config.upstreams, config.scrubber())
 }
 

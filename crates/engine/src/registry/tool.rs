@@ -17,6 +17,9 @@ pub struct Declared {
     pub adapter: Arc<dyn Adapter>,
     /// What proves to the upstream who we are.
     pub credential: Option<Arc<Credential>>,
+    /// `spec.input_schema`, compiled with `spec.coerce`, where whoever checked the declaration has it already;
+    /// it is compiled here otherwise. Compiling is the costly part of a start with many tools.
+    pub check: Option<Arc<ArgumentCheck>>,
 }
 
 /// A tool, compiled.
@@ -34,9 +37,12 @@ pub(crate) type OutputCheck = reach_core::arguments::Schema;
 
 impl Tool {
     pub(super) fn compile(declared: Declared, upstream: Arc<Upstream>) -> Result<Self, Vec<Problem>> {
-        let Declared { mut spec, adapter, credential } = declared;
+        let Declared { mut spec, adapter, credential, check } = declared;
         let mut problems = Vec::new();
-        let check = keep(ArgumentCheck::compile(&spec.input_schema, spec.coerce), "/input_schema", &mut problems);
+        let check = check.or_else(|| {
+            let compiled = ArgumentCheck::compile(&spec.input_schema, spec.coerce);
+            keep(compiled, "/input_schema", &mut problems).map(Arc::new)
+        });
         let output = spec
             .output_schema
             .as_ref()
@@ -59,7 +65,7 @@ impl Tool {
                     spec.input_schema = check.enforced().clone();
                     spec
                 }),
-                check: Arc::new(check),
+                check,
                 output: output.map(Arc::new),
                 verify,
                 adapter,

@@ -177,10 +177,10 @@ pub(crate) fn registry(
 ) -> Registry {
     let mut declared: Vec<Declared> = tools
         .into_iter()
-        .map(|(spec, upstream)| Declared { spec, adapter: Arc::new(Body(upstream)), credential: None })
+        .map(|(spec, upstream)| Declared { spec, adapter: Arc::new(Body(upstream)), credential: None, check: None })
         .collect();
     let (spec, adapter) = reach_engine::builtin::read_result::tool(Arc::clone(&stores.blobs), 2_000);
-    declared.push(Declared { spec, adapter, credential: None });
+    declared.push(Declared { spec, adapter, credential: None, check: None });
     Registry::build(declared, settings, Scrubber::new(["canary-secret-1".into()])).unwrap()
 }
 

@@ -132,7 +132,7 @@ pub(crate) fn registry(seen: &Arc<Seen>) -> Registry {
         spec.scope = scope.map(str::to_owned);
         spec.timeout = Duration::from_secs(20);
         let adapter = Arc::new(Body { act, target: format!("test:{id}"), seen: seen.clone() });
-        Declared { spec, adapter, credential: None }
+        Declared { spec, adapter, credential: None, check: None }
     });
     Registry::build(declared.into(), &HashMap::new(), Scrubber::default()).unwrap()
 }

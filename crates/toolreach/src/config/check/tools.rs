@@ -226,7 +226,7 @@ fn one(
     let effect = part.effect.map(Effect::from).or(default_effect).unwrap_or(Effect::Write);
     let timeout = Duration::from_millis(part.timeout_ms);
 
-    schemas(draft, &pointer, &input_schema, output_schema.as_ref(), part.coerce);
+    let check = schemas(draft, &pointer, &input_schema, output_schema.as_ref(), part.coerce);
     if let Some(auth) = &part.auth
         && (!scope::is_pattern(&auth.scope) || auth.scope.contains('*'))
     {
@@ -298,22 +298,33 @@ fn one(
     built("script", part.script.map(|config| script::build(config, &declared)));
     built("email", part.email.map(|config| email::build(config, &declared)));
     built("file", part.file.map(|config| file::build(config, &declared)));
-    let declared = adapter.map(|adapter| reach_engine::Declared { spec: spec.clone(), adapter, credential });
+    let declared = adapter.map(|adapter| reach_engine::Declared { spec: spec.clone(), adapter, credential, check });
     Checked { pointer, spec, declared, fallback: part.fallback, verify: part.verify }
 }
 
-/// Both schemas compile; that of the arguments is one of an object.
-fn schemas(draft: &mut Draft<'_>, pointer: &str, input: &Value, output: Option<&Value>, coerce: bool) {
+/// Both schemas compile; that of the arguments is one of an object, and is handed on compiled.
+fn schemas(
+    draft: &mut Draft<'_>,
+    pointer: &str,
+    input: &Value,
+    output: Option<&Value>,
+    coerce: bool,
+) -> Option<Arc<ArgumentCheck>> {
     let under = format!("{pointer}/input_schema");
-    if let Err(problems) = ArgumentCheck::compile(input, coerce) {
-        draft.add_under(&under, problems);
-    } else if input.get("type") != Some(&json!("object")) {
+    let check = match ArgumentCheck::compile(input, coerce) {
+        Ok(check) => Some(Arc::new(check)),
+        Err(problems) => {
+            draft.add_under(&under, problems);
+            None
+        }
+    };
+    if check.is_some() && input.get("type") != Some(&json!("object")) {
         draft.add(under, "`input_schema` is no schema of an object", "write `type: object` in it");
     }
-    let Some(output) = output else { return };
-    if let Err(problems) = Schema::compile(output) {
+    if let Some(Err(problems)) = output.map(Schema::compile) {
         draft.add_under(&format!("{pointer}/output_schema"), problems);
     }
+    check
 }
 
 impl From<sections::Effect> for Effect {
